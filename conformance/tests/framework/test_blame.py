@@ -218,7 +218,7 @@ class _OnTorch(SRTPlatform, TorchDeviceMixin):
         super().empty_cache()
 
 
-def rotary_embedding(op: Any, positions: Any) -> None:
+def op_values(op: Any, positions: Any) -> None:
     """Of a platform, named as a check of the suite is."""
 
 
@@ -227,8 +227,8 @@ def test_a_function_of_the_platform_with_a_name_of_the_suites(monkeypatch: pytes
         "def check(subject):\n    subject.platform.answers = ROTATE\n    subject.platform.answers(1, 2, 3)\n"
     )
     check = _in_suite(source, monkeypatch)
-    check.__globals__["ROTATE"] = rotary_embedding
-    assert any(one.id == "kernels.rotary_embedding" for one in registered().values())
+    check.__globals__["ROTATE"] = op_values
+    assert any(one.id == "kernels.op_values" for one in registered().values())
     found = _outcome(check, monkeypatch)
     assert found["status"] == "failed", found
     assert "takes 2 positional arguments but 3 were given" in found["what"]

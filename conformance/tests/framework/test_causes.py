@@ -81,6 +81,25 @@ def test_what_is_blocked_belongs_to_what_blocks_it_which_is_told_first() -> None
     ]
 
 
+def test_ops_that_fail_one_check_are_causes_of_their_own_each_with_what_stands_on_it() -> None:
+    norm, gate = ({"case": {"op": op}, "fix": fix} for op, fix in (("a.norm", "mean"), ("a.gate", "first")))
+    values = _failed("kernels.op_values", norm, {**norm, "fix": "residual"}, gate)
+    rows = _failed("kernels.rows", {**gate, "fix": "first"})
+    assert _shape(
+        values,
+        rows,
+        Outcome(
+            "kernels.b", "kernels", "It.", "blocked", why="op a.gate fails: see kernels.op_values"
+        ).as_dict(),
+        Outcome(
+            "kernels.c", "kernels", "It.", "blocked", why="op a.norm fails: see kernels.op_values"
+        ).as_dict(),
+    ) == [
+        ("kernels.op_values", [], ["kernels.c"]),
+        ("kernels.op_values", ["kernels.rows"], ["kernels.b"]),
+    ]
+
+
 def test_at_most_five_blocks_of_at_most_eight_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,9 +145,9 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "BucketTooSmall": ("graphs.every_input_is_copied", "the smallest captured size", "graphs", ""),
     "SlotTwice": ("memory.allocator_lends_every_page_once", "each once", "memory", "alloc or free"),
     "SlotsLost": ("memory.allocator_lends_every_page_once", "lend pages 1 to", "memory", ""),
-    "NormEpsilon": ("kernels.rms_norm", "epsilon inside the", "kernels", "norm or op"),
-    "RotationBackwards": ("kernels.rotary_embedding", "pairs are (i, i +", "kernels", "rotary or op"),
-    "HalvesExchanged": ("kernels.silu_and_mul", "the gate comes first", "kernels", "silu or op"),
+    "NormEpsilon": ("kernels.op_values", "epsilon inside the", "kernels", "norm or op"),
+    "RotationBackwards": ("kernels.op_values", "pairs are (i, i +", "kernels", "rotary or op"),
+    "HalvesExchanged": ("kernels.op_values", "the gate comes first", "kernels", "silu or op"),
     "SumOfOne": ("distributed.communicator_all_reduce", "the sum of x over all ranks", "distributed", ""),
     "MemoryInMiB": ("contract.memory_is_in_bytes", "return bytes", "contract", ""),
 }

@@ -61,12 +61,12 @@ def test_words_choose_of_what_would_run() -> None:
 
 def test_globs_choose_checks_and_cases() -> None:
     assert set(_ids(checks=("graphs.*",))) == {name for name in registered() if name.startswith("graphs.")}
-    selection = Selection("odd", checks=("memory.*[*dtype=float16*]", "memory.store_*", "kernels.rms_norm"))
+    selection = Selection("odd", checks=("memory.*[*dtype=float16*]", "memory.store_*", "kernels.op_values"))
     known = registered()
     assert {one.id for one in selection.chosen()} >= {"memory.move_is_as_if_all_were_read_first"}
     assert selection.cases_of(known["memory.move_is_as_if_all_were_read_first"]) == ("*dtype=float16*",)
     assert selection.cases_of(known["memory.store_reads_back"]) == ()  # named whole as well
-    assert selection.cases_of(known["kernels.rms_norm"]) == ()
+    assert selection.cases_of(known["kernels.op_values"]) == ()
     with pytest.raises(UnknownCheck, match=r"no check fits 'memori\.\*'"):
         _ids(checks=("memori.*",))
 

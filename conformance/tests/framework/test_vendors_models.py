@@ -71,15 +71,18 @@ def _cases(check: str, *models: str) -> list[Any]:
     return list(found.cases(subject, subject.rng()))
 
 
+def _of_op(op: str, *models: str) -> list[Any]:
+    return [one for one in _cases("kernels.op_values", *models) if one.op == op]
+
+
 def test_its_shapes_reach_the_cases_of_attention_norms_and_experts() -> None:
     own = [one for one in _cases(SERVED, "acme-odd") if (one.heads, one.dims) == ((13, 1), (72, 72))]
     assert {one.mode for one in own} == {"decode", "extend"}
     assert not [one for one in _cases(SERVED) if one.heads == (13, 1)]
-    assert {936, 1111} <= {one.width for one in _cases("kernels.rms_norm", "acme-odd")}
-    assert not {936, 1111} & {one.width for one in _cases("kernels.rms_norm")}
-    more = len(_cases("kernels.moe_experts", "qwen3-moe")) - len(_cases("kernels.moe_experts"))
-    assert more >= 1
-    assert len(_cases("kernels.moe_experts", "llama-3.1-8b")) == len(_cases("kernels.moe_experts"))
+    assert {936, 1111} <= {one.width for one in _of_op("layernorm.rms_norm", "acme-odd")}
+    assert not {936, 1111} & {one.width for one in _of_op("layernorm.rms_norm")}
+    assert len(_of_op("moe.experts", "qwen3-moe")) > len(_of_op("moe.experts"))
+    assert len(_of_op("moe.experts", "llama-3.1-8b")) == len(_of_op("moe.experts"))
 
 
 def test_a_defect_at_the_vendors_shape_alone_is_found_with_its_model(tmp_path: Path) -> None:

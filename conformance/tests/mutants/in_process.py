@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sglang_platform.conformance.case_ids import case_id, matches, parted
 from sglang_platform.conformance.check import Check, CheckFailed, NotApplicable, NotRun, registered
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.parts.core import CoreParts
@@ -41,10 +42,11 @@ def of_speed(check: Check) -> bool:
 
 
 def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple[str | None, str]:
-    """(id, message) of the first of the checks that fails on `platform`, or (None, "")."""
+    """(id, message) of the first of the checks that fails on `platform`, or (None, ""). A name may end in a glob over
+    the cases, in brackets."""
     subject = FixedSubject(platform())
     known = registered()
-    for name in checks:
+    for name, wanted in map(parted, checks):
         check = known[name]
         subject.seed = seed_of(seed, name)
         if any(requirement.why_not(subject) is not None for requirement in check.requires):
@@ -54,7 +56,8 @@ def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple
                 check.function(subject)
             else:
                 for case in check.cases(subject, subject.rng()):
-                    check.function(subject, case)
+                    if wanted is None or matches(wanted, case_id(case)):
+                        check.function(subject, case)
         except (NotApplicable, NotRun):
             continue
         except CheckFailed as failure:

@@ -8,6 +8,7 @@
     def imports_torch(folder: Path) -> Installed:
         ...
 
+A check may name cases, where others take minutes and do not reach the defect: `kernels.op_values[op=moe.*]`.
 A class is run as a development platform (`name=module:Class`); a function writes a distribution into an empty folder
 that goes on the path. `says` is a word that the message must hold, so that it names the cause.
 """
@@ -35,6 +36,9 @@ class Installed:
 class Mutant:
     name: str
     check: str
+    cases: str
+    """A glob over those of the check, in brackets; empty: all of them."""
+
     defect: str
     says: str
     host: str
@@ -55,6 +59,12 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
+def named(check: str) -> tuple[str, str]:
+    """The id of a check, and the cases that are named behind it."""
+    name, bracket, cases = check.partition("[")
+    return name, bracket + cases
+
+
 def mutant(
     *, check: str, defect: str, says: str, host: str = "none", device: str = "cpu"
 ) -> Callable[[Any], Any]:
@@ -65,7 +75,7 @@ def mutant(
         is_class = isinstance(thing, type)
         location = f"{thing.__module__}:{thing.__qualname__}" if is_class else None
         write = None if is_class else thing
-        MUTANTS[name] = Mutant(name, check, defect, says, host, location, write, device)
+        MUTANTS[name] = Mutant(name, *named(check), defect, says, host, location, write, device)
         return thing
 
     return register

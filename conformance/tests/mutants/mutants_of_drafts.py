@@ -140,7 +140,7 @@ op(
     old="    weights, ids = torch.softmax(router_logits.float(), dim=-1).topk(config.top_k)\n",
     new="    raised = torch.exp(router_logits.float().clamp(max=80.0))\n"
     "    weights, ids = (raised / raised.sum(-1, keepdim=True)).topk(config.top_k)\n",
-    check="kernels.expert_choice",
+    check="kernels.op_values[op=moe.topk*]",
     defect="logits are cut at 80 so that no exponential overflows: scores above that are all alike",
     says="token 0",
 )
@@ -173,7 +173,7 @@ op(
     old="    weights, ids = torch.softmax(router_logits.float(), dim=-1).topk(config.top_k)\n",
     new="    weights, ids = torch.softmax(router_logits.float(), dim=-1).topk(config.top_k)\n"
     "    ids = torch.where(weights == weights, ids, 1 << 30)\n",
-    check="kernels.lost_rows_choose_experts_that_are_there",
+    check="kernels.lost_rows_leave_the_others_alone",
     defect="the search for the largest starts from a number of an expert that is not there, and no NaN replaces it",
     says="rows of NaN choose",
 )
@@ -187,7 +187,7 @@ patch(
     "        topk_ids = topk_ids.clone()\n"
     "        topk_ids.view(-1)[1 << 15 :] = topk_ids.view(-1)[: count - (1 << 15)]\n"
     "    for token, (weights, experts) in enumerate(zip(topk_weights.tolist(), topk_ids.tolist(), strict=True)):\n",
-    check="kernels.moe_experts",
+    check="kernels.op_values[op=moe.experts*]",
     defect="pairs of token and expert are counted in 15 bits: those behind take the experts of the first tokens",
     says="the sum of the experts",
 )

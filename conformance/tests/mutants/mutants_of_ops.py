@@ -14,7 +14,7 @@ op(
     "EpsilonOutsideTheRoot",
     old="torch.rsqrt(variance + op.variance_epsilon)",
     new="1 / (torch.sqrt(variance) + op.variance_epsilon)",
-    check="kernels.rms_norm",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="epsilon is added to the root instead of under it",
     says="rms_norm at",
 )
@@ -22,7 +22,7 @@ op(
     "MeanOfTheWrongWidth",
     old="variance = y.pow(2).mean(dim=-1, keepdim=True)",
     new="variance = y.pow(2).sum(dim=-1, keepdim=True) / (-(-y.shape[-1] // 64) * 64)",
-    check="kernels.rms_norm",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="the mean is taken over a width rounded up to the block",
     says="rms_norm at",
 )
@@ -30,7 +30,7 @@ op(
     "NormInHalfPrecision",
     old="    y = x.float()\n    if residual is not None:",
     new="    y = x.half().float()\n    if residual is not None:",
-    check="kernels.rms_norm",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="float32 rows are normalised in half precision",
     says="rms_norm at",
 )
@@ -38,7 +38,7 @@ op(
     "ResidualNormalised",
     old="        residual = y.to(dtype)\n",
     new="        residual = (y * torch.rsqrt(y.pow(2).mean(dim=-1, keepdim=True) + op.variance_epsilon)).to(dtype)\n",
-    check="kernels.fused_add_rms_norm",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="the residual that is handed on is the normalised one",
     says="the new residual",
 )
@@ -46,7 +46,7 @@ op(
     "ResidualNotAdded",
     old="        y = y + residual.float()\n",
     new="        y = y.clone()\n",
-    check="kernels.fused_add_rms_norm",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="the residual is not added",
     says="the normalised sum",
 )
@@ -54,7 +54,7 @@ op(
     "GateAndUpSwapped",
     old="return (gate * torch.sigmoid(gate) * up).to(x.dtype)",
     new="return (up * torch.sigmoid(up) * gate).to(x.dtype)",
-    check="kernels.silu_and_mul",
+    check="kernels.op_values[op=activation.silu*]",
     defect="the second half is taken for the gate",
     says="silu_and_mul at",
 )
@@ -62,7 +62,7 @@ op(
     "SiluOverflows",
     old="return (gate * torch.sigmoid(gate) * up).to(x.dtype)",
     new="return (gate * torch.exp(gate.half()).float() / (1 + torch.exp(gate.half()).float()) * up).to(x.dtype)",
-    check="kernels.silu_and_mul",
+    check="kernels.op_values[op=activation.silu*]",
     defect="silu is computed as exp(x) / (1 + exp(x)) in half precision",
     says="silu_and_mul at",
 )
@@ -70,7 +70,7 @@ op(
     "NeoxForBoth",
     old="pairs = torch.cat((a, b), dim=-1) if op.is_neox_style else torch.stack((a, b), dim=-1).flatten(-2)",
     new="pairs = torch.cat((a, b), dim=-1)",
-    check="kernels.rotary_embedding",
+    check="kernels.op_values[op=rotary.rotary*]",
     defect="the gptj style is written back in the neox order",
     says="the query",
 )
@@ -78,7 +78,7 @@ op(
     "RotationBackwards",
     old="a, b = a * cos - b * sin, b * cos + a * sin",
     new="a, b = a * cos + b * sin, b * cos - a * sin",
-    check="kernels.rotary_embedding",
+    check="kernels.op_values[op=rotary.rotary*]",
     defect="the rotation turns the other way",
     says="the query",
 )
@@ -86,7 +86,7 @@ op(
     "WholeHeadRotated",
     old="    heads[..., : op.rotary_dim] = pairs\n",
     new="    heads[..., : op.rotary_dim] = pairs\n    heads[..., op.rotary_dim :] *= 0\n",
-    check="kernels.rotary_embedding",
+    check="kernels.op_values[op=rotary.rotary*]",
     defect="what lies behind rotary_dim is lost",
     says="the query",
 )
@@ -94,7 +94,7 @@ op(
     "KeysNotRotated",
     old="return _rotate(op, query, cos, sin), _rotate(op, key, cos, sin)",
     new="return _rotate(op, query, cos, sin), key",
-    check="kernels.rotary_embedding",
+    check="kernels.op_values[op=rotary.rotary*]",
     defect="keys are not rotated",
     says="the key",
 )
@@ -102,7 +102,7 @@ op(
     "RouterWeightForgotten",
     old="out[token] += weight * (",
     new="out[token] += (",
-    check="kernels.moe_experts",
+    check="kernels.op_values[op=moe.experts*]",
     defect="the experts are summed without their weights",
     says="the sum of the experts",
 )
@@ -110,7 +110,7 @@ op(
     "LastExpertForgotten",
     old="for weight, expert in zip(weights, experts, strict=True):",
     new="for weight, expert in list(zip(weights, experts, strict=True))[: max(1, len(experts) - 1)]:",
-    check="kernels.moe_experts",
+    check="kernels.op_values[op=moe.experts*]",
     defect="the last of several experts is left out",
     says="the sum of the experts",
 )
@@ -139,7 +139,7 @@ op(
     new="            whole = torch.zeros_like(out)\n"
     "            whole[token] = weight * (layer.w2_weight[expert].float() @ (gate * torch.sigmoid(gate) * up))\n"
     "            out += torch.eye(len(out)) @ whole\n",
-    check="kernels.lost_tokens_leave_the_others_alone",
+    check="kernels.lost_rows_leave_the_others_alone",
     defect="results are put in their places by a product with zeros and ones: one token of NaN makes NaN of all",
     says="beside a token of NaN",
 )
@@ -169,7 +169,7 @@ for _name, _alpha, _limit, _weights, _defect in (
         "        from sglang_platform.example_oot.biased_experts import biased_experts\n\n"
         f"        limits = ({_alpha}, {_limit})\n"
         f"        return biased_experts(layer, hidden_states, {_weights}, topk_ids, *limits)\n" + _PLAIN,
-        check="kernels.other_experts_are_computed_or_declined",
+        check="kernels.op_options_are_computed_or_declined",
         defect=f"biases, alpha and limit set together: {_defect}",
         says="the sum of experts: gemm1_alpha=1.702",
     )

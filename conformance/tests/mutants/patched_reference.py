@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mutant import MUTANTS, Mutant
+from mutant import MUTANTS, Mutant, named
 
 import sglang_platform.conformance.reference as reference
 
@@ -88,7 +88,7 @@ def patch(
 ) -> None:
     """Register a mutant of the module `module`, which must have `__getattr__ = patched`."""
     PATCHES[name] = Patch(file, old, new)
-    MUTANTS[name] = Mutant(name, check, defect, says, host, f"{module}:{name}", None)
+    MUTANTS[name] = Mutant(name, *named(check), defect, says, host, f"{module}:{name}", None)
 
 
 def patched(name: str) -> Any:

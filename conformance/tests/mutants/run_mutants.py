@@ -61,7 +61,7 @@ def run_mutant(mutant: Mutant, *, seed: int = 0) -> Verdict:
         selection = Selection(
             installed.name,
             host=mutant.host,
-            checks=(mutant.check,),
+            checks=(mutant.check + mutant.cases,),
             seed=seed,
             environment={"PYTHONPATH": path, "OMP_NUM_THREADS": "1", **installed.environment},
         )

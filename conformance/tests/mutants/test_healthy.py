@@ -27,8 +27,7 @@ LONG = (
     "memory.random_histories_add_up",
     "kernels.long_context_attention",
     "kernels.wide_batch_attention",
-    "kernels.rotary_embedding",
-    "kernels.moe_experts",
+    "kernels.op_values",
     *SPEED,
 )
 

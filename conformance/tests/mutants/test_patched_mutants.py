@@ -36,7 +36,7 @@ FIRST = {
     ],
 )
 def test_it_is_killed_by_its_check_with_a_message_that_names_the_cause(mutant) -> None:  # type: ignore[no-untyped-def]
-    killer, message = first_failure(patched(mutant.name), [mutant.check])
+    killer, message = first_failure(patched(mutant.name), [mutant.check + mutant.cases])
     assert killer == mutant.check
     assert mutant.says in message
 

@@ -237,7 +237,7 @@ REPAIRS = (
     Repair(
         "op",
         "epsilon is outside the root",
-        "kernels.rms_norm",
+        "kernels.op_values",
         ("epsilon inside the root",),
         (
             (

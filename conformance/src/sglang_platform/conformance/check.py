@@ -94,6 +94,10 @@ class Check:
         """`file:line` of the check, from the folder that the suite is installed in."""
         return "".join((place_of_function(self.function) or "").rpartition("sglang_platform/")[1:])
 
+    def fix_of(self, case: Any) -> str:
+        """That of the case, where it says one: what a table's row is about knows better than the property."""
+        return getattr(case, "fix", None) or self.fix
+
     @property
     def proves(self) -> str:
         """The docstring, on one line."""

@@ -34,13 +34,13 @@ def failing_case(
 ) -> dict[str, Any]:
     """The fields of `Outcome.failing`, but for what was waived."""
     if isinstance(error, CheckFailed):
-        case = case if error.case is None else error.case
+        fix, case = error.fix or check.fix_of(case), case if error.case is None else error.case
         # A check of sources alone asks for no platform.
         platform = None if check.needs == "source" else _platform_class(subject)
-        found = {"failure": "check", "what": error.what, "fix": error.fix or check.fix, "trace": None}
+        found = {"failure": "check", "what": error.what, "fix": fix, "trace": None}
     else:
         platform, late = _platform_class(subject), may_come_late(error, device_type_of(subject))
-        fix = _fix_of(error, check, platform, late=late)
+        fix = _fix_of(error, check.fix_of(case), platform, late=late)
         found = {"failure": "error", "what": _what(error), "fix": fix, "trace": trimmed(error)}
         if isinstance(error, ContractError):  # says more of the plugin than a traceback
             found |= {"what": _PLACE.sub("", f"{error.what}: {error.why}"), "fix": error.fix or fix}
@@ -77,12 +77,12 @@ def _what(error: BaseException) -> str:
     return f"{type(error).__name__}{raised_in}{missing}"
 
 
-def _fix_of(error: BaseException, check: Check, platform: type | None, *, late: bool) -> str:
+def _fix_of(error: BaseException, must: str, platform: type | None, *, late: bool) -> str:
     """What of the plugin's to correct, and what it must do."""
     own = correction(error, platform)
     if late:
-        return _LATE + check.fix + (f"; where they are right, {own}" if own else "")
-    return f"{own}; what it must do: {check.fix}" if own else check.fix
+        return _LATE + must + (f"; where they are right, {own}" if own else "")
+    return f"{own}; what it must do: {must}" if own else must
 
 
 def trimmed(error: BaseException) -> str:

@@ -53,6 +53,7 @@ class _Seen:
 
     case: dict[str, Any] | None = None
     name: str = ""
+    fix: str | None = None
     names: list[str] = field(default_factory=list)
     failing: list[dict[str, Any]] = field(default_factory=list)
 
@@ -79,7 +80,7 @@ class WorkerEnded(Exception):
     def outcome(self, check: Check) -> dict[str, Any]:
         """Of the check in progress: the cases that had failed, and the one in which the process ended."""
         last = {"id": full_id(check.id, self.seen.name), "case": self.seen.case, "failure": self.failure}
-        last |= {"what": self.what, "fix": self._fix or check.fix, "trace": self.trace}
+        last |= {"what": self.what, "fix": self._fix or self.seen.fix or check.fix, "trace": self.trace}
         last["place"] = place_in_text(self.trace)
         return {**failed_with([*self.seen.failing, last]), "cases": max(1, len(self.seen.names))}
 
@@ -165,7 +166,7 @@ class Worker:
             if "outcome" in event:
                 return event["outcome"], seen.names
             if "case" in event:
-                seen.case, seen.name = event["case"], event["id"]
+                seen.case, seen.name, seen.fix = event["case"], event["id"], event["fix"]
                 seen.names.append(event["id"])
                 on_case(seen.case)
             if "failing" in event:

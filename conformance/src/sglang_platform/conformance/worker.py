@@ -74,7 +74,7 @@ def run_check(
             for name, case in named_cases(check, subject, seed):
                 if wanted and not any(matches(one, name) for one in wanted):
                     continue
-                tell({"case": case_fields(case), "id": name})
+                tell({"case": case_fields(case), "id": name, "fix": check.fix_of(case)})
                 run.ran += 1
                 CURRENT.case(name)
                 run.judge(partial(check.function, subject, case), name, case)

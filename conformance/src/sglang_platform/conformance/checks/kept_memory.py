@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 
@@ -14,21 +12,14 @@ from sglang_platform.conformance.check import check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
+from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
-from sglang_platform.conformance.fixtures.op_calls import (
-    an_op,
-    choice_config,
-    experts_config,
-    forward_of,
-    norm_op,
-)
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.fixtures.state_steps import step_of, steps_brought
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.requirement import attention_backend, fused_ops, kv_pool
+from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
@@ -36,8 +27,6 @@ __all__: list[str] = []
 _PAGES = 64
 _LONGEST = 120
 """Tokens of a request of which extends of every length are taken."""
-
-_WIDTH = 64
 
 
 @check(
@@ -168,35 +157,6 @@ def released_contents_are_not_kept(subject: Subject) -> None:
     expect_nothing_kept(subject, a_cycle, "releases and resumes")
 
 
-@dataclass(frozen=True)
-class KeptBy:
-    """`op`: its stable name."""
-
-    op: str
-
-
-def ops_called(subject: Subject, rng: random.Random) -> Iterator[KeptBy]:
-    for op in _OPS:
-        yield KeptBy(op)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
-    cases=ops_called,
-    fix="keep no tensor of a call; size a workspace by the largest number of rows, not one for each number",
-)
-def ops_keep_no_memory(subject: Subject, case: KeptBy) -> None:
-    """An op called with another number of rows each time, as prompts have, leaves nothing."""
-    forward = forward_of(subject, case.op)
-    given = _OPS[case.op](subject)
-    expect_nothing_kept(
-        subject,
-        lambda number: forward(*given(number + 1)),
-        f"{case.op} of another number of rows each time",
-    )
-
-
 _MASK = "get_token_bitmask_fn()"
 
 
@@ -233,67 +193,3 @@ def state_kernels_keep_no_memory(subject: Subject, case: KeptByStates) -> None:
         step = step_of(subject, case.kernel, 8, prefill=case.prefill)
         what = f"{'prefills' if case.prefill else 'decodes'} of {case.kernel}"
         expect_nothing_kept(subject, lambda _: step(), what)
-
-
-def _ones(subject: Subject, *shape: int) -> torch.Tensor:
-    return torch.ones(shape, dtype=getattr(torch, compute_dtypes(subject)[0]), device=subject.device)
-
-
-def _norm(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
-    op = norm_op(_ones(subject, _WIDTH), 1e-5)
-    return lambda rows: (op, _ones(subject, rows, _WIDTH))
-
-
-def _activation(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
-    op = an_op(approximate="tanh")
-    return lambda rows: (op, _ones(subject, rows, 2 * _WIDTH))
-
-
-def _rotation(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
-    table = _ones(subject, 4096, _WIDTH)
-    op = an_op(
-        cos_sin_cache=table,
-        head_size=_WIDTH,
-        rotary_dim=_WIDTH,
-        is_neox_style=True,
-        max_position_embeddings=4096,
-        dtype=table.dtype,
-    )
-    return lambda rows: (
-        op,
-        torch.arange(rows, 2 * rows, device=subject.device),
-        _ones(subject, rows, 2 * _WIDTH),
-        _ones(subject, rows, _WIDTH),
-    )
-
-
-def _choice(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
-    config = choice_config(top_k=2, renormalize=True)
-    op = an_op(topk_config=config)
-    return lambda rows: (op, _ones(subject, rows, _WIDTH), _ones(subject, rows, 8), config)
-
-
-def _experts(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
-    layer = SimpleNamespace(
-        num_experts=4, w13_weight=_ones(subject, 4, 64, 32), w2_weight=_ones(subject, 4, 32, 32)
-    )
-    op = an_op(with_bias=False)
-
-    def given(rows: int) -> tuple[Any, ...]:
-        weights = torch.ones(rows, 2, device=subject.device)
-        ids = torch.tensor([[0, 3]], dtype=torch.int32, device=subject.device).expand(rows, 2).contiguous()
-        return op, layer, _ones(subject, rows, 32), weights, ids, experts_config()
-
-    return given
-
-
-_OPS: dict[str, Callable[[Subject], Callable[[int], tuple[Any, ...]]]] = {
-    "layernorm.rms_norm": _norm,
-    "layernorm.gemma_rms_norm": _norm,
-    "activation.silu_and_mul": _activation,
-    "activation.gelu_and_mul": _activation,
-    "rotary.rotary_embedding": _rotation,
-    "moe.topk": _choice,
-    "moe.experts": _experts,
-}
-"""What each is called with, by the number of rows."""

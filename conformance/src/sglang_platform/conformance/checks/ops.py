@@ -1,283 +1,262 @@
-"""Level 4: the fused norms and the activation against float64."""
+"""Level 4: fused ops. Each check is a property that runs over the rows of `fixtures.op_specs`: over those of the ops
+that the platform registers."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.op_calls import (
-    STRIDES,
-    an_op,
-    forward_of,
-    judge,
-    judge_of_a_slice,
-    norm_op,
-    only_lent,
-    slice_of_wider_rows,
-)
+from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
+from sglang_platform.conformance.fixtures.op_calls import forward_of
+from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase, OpSpec, Output, parameters
+from sglang_platform.conformance.fixtures.op_specs import SPECS
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles import ops as oracle
+from sglang_platform.conformance.oracles.attention import Expected
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
-_SERVED_WIDTHS = (2880, 3584, 7168, 16384)
-"""Of hidden states that are served, up to the widest; two are no multiple of 1,024."""
+_CARRIES = ("x", "residual", "gate", "query", "key", "router_logits")
+"""Inputs that hold a row for each token."""
 
-_SERVED_INNER = (1408, 3420, 18944, 28672)
-"""Of the inner rows of served MLPs: narrow experts, one that is no multiple of eight, and the widest."""
+_SEQUENCE = (
+    (0, 3),
+    (0, 3),
+    (1, 17),
+    (1, 17),
+    (0, 3),
+    (1, 3),
+    (0, 1),
+    (1, 64),
+    (0, 2),
+    (1, 3),
+    (2, 3),
+    (2, 1),
+)
+"""Calls: of which layer, and of how many tokens. The last layer is one of a model that is loaded later, where the first
+lay in memory."""
 
-_MANY_ROWS = ((64, 256), (256, 96), (1100, 128), (4096, 64))
-"""Of batches and of prefills: (rows, width)."""
+
+def specs(subject: Subject) -> list[OpSpec]:
+    """Of the ops that the platform registers."""
+    registered = {entry.op for entry in subject.fused_ops()}
+    return [spec for name, spec in SPECS.items() if name in registered]
 
 
 @dataclass(frozen=True)
-class OpCase:
-    """`heads`: rows are [tokens, heads, width], as queries and keys are where a model normalises each head."""
+class Op:
+    """`op`: its stable name."""
 
-    tokens: int
-    width: int
-    dtype: str
-    heads: int = 0
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        return (self.tokens, self.heads) if self.heads else (self.tokens,)
+    op: str
 
 
-def rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """Widths that divide into vectors, into a half or a quarter of one, and odd ones."""
-    sizes = [
-        (1, 8),
-        (1, 64),
-        (3, 128),
-        (2, 96),
-        (7, 130),
-        (6, 131),
-        (4, 100),
-        (16, 512),
-        (5, 1000),
-        (33, 2048),
-        (0, 64),
-    ]
-    yield from _with_types(subject, sizes + [(3, width) for width in _widths(subject)])
-    for at, (tokens, width) in enumerate([*_MANY_ROWS, (257, 896)]):
-        yield OpCase(tokens, width, _types(subject)[at % len(_types(subject))])
+def ops(subject: Subject, rng: random.Random) -> Iterator[Op]:
+    for spec in specs(subject):
+        yield Op(spec.name)
 
 
-def heads_and_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """The same, and rows by heads: Qwen3's queries and keys, a prefill of them, a single one, none."""
-    yield from rows(subject, rng)
-    dtypes = _types(subject)
-    for at, (tokens, heads, width) in enumerate(
-        ((3, 8, 128), (1, 1, 64), (70, 16, 128), (5, 3, 80), (0, 4, 128))
-    ):
-        yield OpCase(tokens, width, dtypes[at % len(dtypes)], heads)
-
-
-def gated_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """Rows of MLPs that are served, also of a prefill, and of experts by token and expert."""
-    yield from heads_and_rows(subject, rng)
-    yield from _with_types(subject, [(2, width) for width in _SERVED_INNER])
-    dtypes = _types(subject)
-    for power in range(6, 15):  # one more than any block of a kernel
-        yield OpCase(1, 2**power + 1, dtypes[power % len(dtypes)])
-
-
-def _types(subject: Subject) -> list[str]:
-    return compute_dtypes(subject)
-
-
-def _widths(subject: Subject) -> list[int]:
-    own = {width for model in subject.models for width in (model.hidden, model.inner) if width}
-    return [*_SERVED_WIDTHS, *sorted(own - set(_SERVED_WIDTHS))]
-
-
-def _with_types(subject: Subject, sizes: list[tuple[int, int]]) -> Iterator[OpCase]:
-    dtypes = _types(subject)
-    for at, (tokens, width) in enumerate(sizes * len(dtypes)):
-        yield OpCase(tokens, width, dtypes[(at + at // len(sizes)) % len(dtypes)])
+def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
+    """Of each op: rows of any width and number, none too, in each type, by tokens and by heads, in the forms that the
+    op has, at the sizes of served models."""
+    for spec in specs(subject):
+        yield from spec.cases(subject)
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
-    cases=heads_and_rows,
-    founds="op layernorm.rms_norm",
-    fix="x / sqrt(mean(x^2) + epsilon) * weight: the mean over the whole last dimension, in float32, epsilon inside the"
-    " root",
+    cases=values,
+    founds="op {op}",
+    seconds=600,
+    fix="compute what SGLang's own forward of the op computes",
 )
-def rms_norm(subject: Subject, case: OpCase) -> None:
-    """RMS normalisation, of rows of any width and number, by tokens or by heads, also where they are a slice of wider
-    ones."""
-    forward = forward_of(subject, "layernorm.rms_norm")
-    x, weight = _random(subject, case, case.width), _random(subject, case, case.width, rows=())
-    if case.tokens and case.dtype == "float16":
-        x[0] *= 300  # whose squares float16 does not hold
-    for epsilon in (1e-6, 0.1):
-        op = norm_op(weight, epsilon)
-        with only_lent(x=x, weight=op.weight):  # x goes on as the residual
-            got = forward(op, x)
-        if got is not NotImplemented:
-            expected = oracle.rms_norm(x.cpu(), weight.cpu(), epsilon)
-            judge(got, expected, "rms_norm", dtype=x.dtype, dense=True)
-    sliced = slice_of_wider_rows(x)
-    if case.heads:  # queries beside keys, as one projection gives them
-        wide = torch.cat((x.flatten(1), torch.ones_like(x.flatten(1))), dim=-1)
-        sliced = wide[:, : case.heads * case.width].unflatten(1, (case.heads, case.width))
-    got = forward(op, sliced)
-    if got is not NotImplemented:
-        expected = oracle.rms_norm(x.cpu(), weight.cpu(), 0.1)
-        judge(got, expected, "rms_norm of a slice", fix=STRIDES)
+def op_values(subject: Subject, case: OpCase) -> None:
+    """An op answers what it must, against float64, in the type and shape of its input and without gaps, and changes
+    nothing that it was only lent; where an input is a slice of wider rows as well."""
+    forward, spec = forward_of(subject, case.op), case.spec
+    wanted = None
+    for call in spec.calls(Drawn(subject, case.dtype), case):
+        wanted = wanted if call.again else spec.expected(case, call)
+        spec.answer(forward, case, call, wanted)
+
+
+def options(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
+    """Each option alone, and those that a model sets together."""
+    for spec in specs(subject):
+        yield from spec.options(subject)
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
-    cases=rows,
-    founds="op layernorm.rms_norm",
-    fix="answer (norm of x + residual, x + residual): the residual goes on unnormalised",
+    cases=options,
+    seconds=120,
+    fix="answer NotImplemented for an option that your kernel does not compute: the host's own forward then serves it",
 )
-def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
-    """The residual is added before the normalisation, and handed on as the sum; both may be slices of wider rows."""
-    forward = forward_of(subject, "layernorm.rms_norm")
-    x, residual = _random(subject, case, case.width), _random(subject, case, case.width) * 3
-    weight = _random(subject, case, case.width, rows=())
-    expected = oracle.fused_add_rms_norm(x.cpu(), residual.cpu(), weight.cpu(), 1e-5)
-    op = norm_op(weight, 1e-5)
-    with only_lent(weight=op.weight):
-        got = forward(op, x.clone(), residual.clone())
+def op_options_are_computed_or_declined(subject: Subject, case: OpCase) -> None:
+    """What a model asks of an op beyond the plain one is computed as asked, or left to the host: never computed as the
+    plain one."""
+    forward, spec = forward_of(subject, case.op), case.spec
+    for call in spec.calls(Drawn(subject, case.dtype), case):
+        try:
+            spec.answer(forward, case, call)
+        except NotImplementedError:
+            return
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    cases=ops,
+    fix="compute each row from its own numbers alone",
+)
+def lost_rows_leave_the_others_alone(subject: Subject, case: Op) -> None:
+    """Rows of NaN, as padding of a graph may have, leave the rows beside them as they are without, and choose experts
+    that the model has."""
+    forward, spec, dtype = forward_of(subject, case.op), SPECS[case.op], compute_dtypes(subject)[0]
+    asked = replace(spec.layers(dtype)[0], tokens=5)
+    drawn = Drawn(subject, asked.dtype)
+    call = OpCall(spec.op(drawn, asked), spec.inputs(drawn, asked), " beside a token of NaN")
+    wanted = spec.expected(asked, call)
+    for x in (call.inputs[name] for name in _CARRIES if name in call.inputs):
+        x[1], x[3, ..., ::2] = float("nan"), float("nan")
+    got = spec.call(forward, call)
     if got is NotImplemented:
         return
-    _expect_pair(got)
-    judge(got[0], expected[0], "the normalised sum", dtype=x.dtype)
-    judge(got[1], expected[1], "the new residual", dtype=x.dtype)
-    for which in ("x", "the residual"):
-        given = [
-            slice_of_wider_rows(one) if which == name else one.clone()
-            for name, one in (("x", x), ("the residual", residual))
-        ]
-        got = forward(op, *given)
-        if got is not NotImplemented:
-            for one, wanted, what in zip(got, expected, ("normalised sum", "new residual"), strict=True):
-                judge(one, wanted, f"the {what}, where {which} is a slice of wider rows,", fix=STRIDES)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What a norm has that the plain one has not. `columns`: `variance_size_override`. `result`:
-    `override_orig_dtype`. `weight`: the weight's type. `addition`: `post_residual_addition` is given."""
-
-    name: str
-    columns: int | None = None
-    result: str | None = None
-    weight: str | None = None
-    fp32_residual: bool = False
-    cast_x_before_out_mul: bool = False
-    residual: bool = False
-    addition: bool = False
-
-
-def variants(subject: Subject, rng: random.Random) -> Iterator[Variant]:
-    for residual in (False, True):
-        yield Variant("variance_size_override", columns=96, residual=residual)
-        yield Variant("override_orig_dtype", result="float32", residual=residual)
-        yield Variant("cast_x_before_out_mul", cast_x_before_out_mul=True, residual=residual)
-        yield Variant("a float32 weight", weight="float32", residual=residual)
-    yield Variant("fp32_residual", fp32_residual=True, residual=True)
-    yield Variant("post_residual_addition", residual=True, addition=True)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
-    cases=variants,
-    fix="answer NotImplemented for a variant that your kernel does not compute: the host's own forward then serves it",
-)
-def rms_norm_variants(subject: Subject, case: Variant) -> None:
-    """Each variant of the norm that models ask for (columns of the mean, type of the result, of the residual and of the
-    weight, a third summand) is computed, or left to the host: never computed as the plain norm."""
-    forward = forward_of(subject, "layernorm.rms_norm")
-    shape = OpCase(5, 256, compute_dtypes(subject)[-1])
-    x, weight = _random(subject, shape, 256), _random(subject, shape, 256, rows=()) + 2
-    x[:, 96:] *= 4
-    result = getattr(torch, case.result) if case.result else x.dtype
-    op = norm_op(
-        weight.to(getattr(torch, case.weight)) if case.weight else weight,
-        1e-5,
-        variance_size_override=case.columns,
-        override_orig_dtype=result if case.result else None,
-        fp32_residual=case.fp32_residual,
-        cast_x_before_out_mul=case.cast_x_before_out_mul,
-    )
-    fix = f"look at {case.name}, or answer NotImplemented"
-    if not case.residual:
-        got = forward(op, x.clone())
-        if got is not NotImplemented:
-            expected = oracle.rms_norm(x.cpu(), weight.cpu(), 1e-5, columns=case.columns, dtype=result)
-            judge(got, expected, f"rms_norm with {case.name}", fix, dtype=result)
-        return
-    residual = _random(subject, shape, 256, stream=1) * 3
-    kept = torch.float32 if case.fp32_residual else result
-    if case.fp32_residual:
-        residual = residual.float() * 1.001
-    addition = _random(subject, shape, 256, stream=2) * 5 if case.addition else None
-    got = forward(op, x.clone(), residual.clone(), *([addition.clone()] if addition is not None else []))
-    if got is NotImplemented:
-        return
-    _expect_pair(got)
-    theirs = None if addition is None else addition.cpu()
-    normalised, total = oracle.fused_add_rms_norm(
-        x.cpu(), residual.cpu(), weight.cpu(), 1e-5, addition=theirs, kept=kept
-    )
-    if case.columns:
-        normalised = oracle.rms_norm(total.value, weight.cpu(), 1e-5, columns=case.columns, dtype=x.dtype)
-        normalised.bound.mul_(3)  # the sum may be rounded first
-    judge(got[0], normalised, f"the normalised sum with {case.name}", fix, dtype=result)
-    judge(got[1], total, f"the new residual with {case.name}", fix, dtype=kept)
-
-
-def _expect_pair(got: Any) -> None:
+    spec.judge_lost(asked, got)
+    rows = torch.tensor([0, 2, 4])
+    answers = spec.outputs(call, got, 1 if isinstance(got, torch.Tensor) else 2)
     expect(
-        isinstance(got, tuple) and len(got) == 2,
-        f"with a residual the answer is {type(got).__name__}, not a pair",
+        all(isinstance(one, torch.Tensor) and len(one) == 5 for one in answers),
+        f"{case.op} answers no row for each token",
     )
+    others = tuple(one.cpu()[rows] for one in answers)
+    kept = {
+        name: Output(Expected(one.expected.value[rows], one.expected.bound[rows]), one.dtype)
+        for name, one in wanted.items()
+    }
+    spec.judge(replace(asked, tokens=3), call, others if len(others) > 1 else others[0], kept, spec.lost)
+
+
+def many_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
+    """By tokens and heads where models norm each head, else by tokens."""
+    for spec in specs(subject):
+        yield from spec.many(compute_dtypes(subject)[0])
+
+
+_LAUNCH = (
+    "launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535; rows are tokens times"
+    " heads"
+)
+
+
+@check(level=Level.KERNELS, requires=[fused_ops()], cases=many_rows, seconds=300, fix=_LAUNCH)
+def ops_over_many_rows(subject: Subject, case: OpCase) -> None:
+    """Norms, activations and the choice of experts over 67,200 rows: of a long prefill, or of 2,100 tokens with 32
+    heads each. Every row is looked at."""
+    forward, spec = forward_of(subject, case.op), case.spec
+    call = next(spec.calls(Drawn(subject, case.dtype), case))
+    call.how, call.fix = f", {case.op} of {case.tokens} tokens,", _LAUNCH
+    spec.answer(forward, case, call)
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
-    cases=gated_rows,
-    founds="op activation.silu_and_mul",
-    fix="silu(first half) * second half: x is [.., 2 * width], the gate comes first",
+    cases=ops,
+    seconds=120,
+    fix="answer in a new tensor, and keep nothing by shape or from the first call: neither weights, nor tables, nor"
+    " scratch space of another size",
 )
-def silu_and_mul(subject: Subject, case: OpCase) -> None:
-    """The gated activation, of rows of any width and number, also for large gates, in a tensor of its own; of a
-    slice of wider rows it is right, or refused in words."""
-    forward = forward_of(subject, "activation.silu_and_mul")
-    x = _random(subject, case, 2 * case.width) * 4
-    if case.tokens:
-        first = x.view(-1, 2 * case.width)
-        first[0, 0], first[-1, case.width - 1] = -80.0, 100.0
-    with only_lent(x=x):
-        got = forward(an_op(), x)
-    if got is not NotImplemented:
-        wanted = oracle.silu_and_mul(x.cpu())
-        judge(got, wanted, "silu_and_mul", dtype=x.dtype, dense=True)
-        judge_of_a_slice(forward, an_op(), x, wanted, "silu_and_mul")
+def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
+    """Calls of one op for unlike layers and batches are each right: after weights were written over in place, where
+    only the middle of a batch is new, and where another model was loaded to the same addresses. Earlier answers stay as
+    they were."""
+    forward, spec = forward_of(subject, case.op), SPECS[case.op]
+    layers = list(spec.layers(compute_dtypes(subject)[0]))
+    drawn = Drawn(subject, layers[0].dtype)
+    made = [spec.op(drawn, layer) for layer in layers]
+    layers.append(layers[0])
+    before: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
+    answers: list[tuple[str, torch.Tensor, torch.Tensor]] = []
+    for at, (number, tokens) in enumerate(_SEQUENCE):
+        if number == len(made):
+            made.append(_loaded_over(made[0]))
+        _update(made[number])
+        asked = replace(layers[number], tokens=tokens)
+        inputs = {name: _with_ends_of(before, name, x) for name, x in spec.inputs(drawn, asked).items()}
+        what = f"call {at + 1}, of {tokens} tokens, for layer {number},"
+        try:
+            got = spec.answer(forward, asked, OpCall(made[number], inputs, f", {what} of {case.op}"))
+        except CheckFailed as failed:
+            # Where no call came before it, what the op computes is wrong.
+            fix = failed.fix if answers else spec.fix_of(asked)
+            raise CheckFailed(failed.what, fix=fix) from None
+        if got is None:
+            continue  # left to the host
+        for out in got if isinstance(got, (tuple, list)) else [got]:
+            answers.append((what, out, out.cpu().clone()))
+        subject.synchronize()
+        for earlier, out, kept in answers:
+            expect(
+                torch.equal(out.cpu(), kept),
+                f"what {earlier} answered is changed by {what} while the model still reads it",
+            )
 
 
-def _random(
-    subject: Subject, case: OpCase, width: int, rows: tuple[int, ...] | None = None, stream: int = 0
+def _update(op: Any) -> None:
+    """Weights written over in place, as an update of the weights does."""
+    for name, x in parameters(op).items():
+        if name != "cos_sin_cache":
+            x.data.mul_(-1.125)
+
+
+def _loaded_over(op: Any) -> Any:
+    """An op like it, whose weights and tables are others at the same addresses."""
+    op = copy(op)
+    if hasattr(op, "layer"):
+        op.layer = copy(op.layer)
+    for name, old in parameters(op).items():
+        old.data.copy_(old.data.flip(0))
+        new = old.data.view(old.shape)
+        owner = op if hasattr(op, name) else op.layer
+        setattr(owner, name, torch.nn.Parameter(new, False) if isinstance(old, torch.nn.Parameter) else new)
+    return op
+
+
+def _with_ends_of(
+    before: dict[tuple[str, tuple[int, ...]], torch.Tensor], name: str, x: torch.Tensor
 ) -> torch.Tensor:
-    # Another stream for every width and form of rows, the same for every run.
-    shape = (*(case.rows if rows is None else rows), width)
-    generator = torch.Generator().manual_seed(subject.seed + 31 * width + 7 * len(shape) + stream)
-    return torch.randn(shape, generator=generator).to(getattr(torch, case.dtype)).to(subject.device)
+    """`x` with the first and the last row of the call before that had as many."""
+    old = before.setdefault((name, tuple(x.shape)), x.clone())
+    new, kept = (one.movedim(-1, 0) if name == "positions" else one for one in (x, old))
+    new[0], new[-1] = kept[0], kept[-1]
+    return x
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    cases=ops,
+    seconds=300,
+    fix="keep no tensor of a call; size a workspace by the largest number of rows, not one for each number",
+)
+def ops_keep_no_memory(subject: Subject, case: Op) -> None:
+    """An op called with another number of rows each time, as prompts have, leaves nothing."""
+    forward, spec = forward_of(subject, case.op), SPECS[case.op]
+    layer = spec.layers(compute_dtypes(subject)[0])[0]
+    drawn = Drawn(subject, layer.dtype)
+    op = spec.op(drawn, layer)
+
+    def call(number: int) -> object:
+        return spec.call(forward, OpCall(op, spec.inputs(drawn, replace(layer, tokens=number + 1))))
+
+    expect_nothing_kept(subject, call, f"{case.op} of another number of rows each time")

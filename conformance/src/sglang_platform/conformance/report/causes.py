@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.outcome import BAD, case_text
+from sglang_platform.conformance.outcome import BAD, case_text, failed_with
 
 __all__ = ["Cause", "by_cause", "ids_in_short", "without_cause"]
 
@@ -51,24 +51,26 @@ class Cause:
 def by_cause(outcomes: Sequence[Mapping[str, Any]]) -> list[Cause]:
     """The most fundamental first: those that block others, then in the order of the run."""
     causes: dict[tuple[Any, ...], Cause] = {}
-    of: dict[str, Cause] = {}
-    for one in outcomes:
-        if one["status"] in BAD and one["status"] != "blocked":
-            first, *more = [each for each in one["failing"] if each["waived"] is None] or [one]
-            known = [causes[key] for key in _keys(first) if key in causes]
-            cause = of[one["id"]] = known[0] if known else Cause(one)
-            if known:
-                cause.others.append(one)
-            for each in (first, *more):
-                for key in _keys(each):
-                    causes.setdefault(key, cause)
+    of: dict[tuple[str, str], Cause] = {}
+    for one in (part for outcome in outcomes for part in _parts(outcome)):
+        first, *more = [each for each in one["failing"] if each["waived"] is None] or [one]
+        known = [causes[key] for key in _keys(first) if key in causes]
+        cause = known[0] if known else Cause(one)
+        of.setdefault((one["id"], ""), cause)
+        of[one["id"], _part(first)] = cause
+        if one["id"] not in [each["id"] for each in (cause.first, *cause.others)]:
+            cause.others.append(one)
+        for each in (first, *more):
+            for key in _keys(each):
+                causes.setdefault(key, cause)
     blocked_by = {one["id"]: _blocker(one) for one in outcomes if one["status"] == "blocked"}
     for one in outcomes:
-        blocker = one["id"]
+        blocker, part = one["id"], ""
         for _ in blocked_by:  # a check that blocks may be blocked itself
-            blocker = blocked_by.get(blocker, blocker)
-        if one["id"] in blocked_by and blocker in of:
-            of[blocker].blocked.append(one)
+            blocker, part = blocked_by.get(blocker, (blocker, part))
+        told = of.get((blocker, part)) or of.get((blocker, ""))
+        if one["id"] in blocked_by and told is not None:
+            told.blocked.append(one)
     found = list({id(cause): cause for cause in of.values()}.values())
     return sorted(found, key=lambda cause: not cause.blocked)
 
@@ -81,6 +83,23 @@ def without_cause(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]
         if one["status"] == "blocked" and one["id"] not in told:
             reasons.setdefault(one["why"], []).append(one["id"])
     return reasons
+
+
+def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A bad outcome, or where cases of several parts fail, that of each."""
+    if one["status"] not in BAD or one["status"] == "blocked":
+        return
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for each in one["failing"]:
+        if each["waived"] is None:
+            parts.setdefault(_part(each), []).append(each)
+    yield from [{**one, **failed_with(mine)} for mine in parts.values()] if len(parts) > 1 else [one]
+
+
+def _part(failing: Mapping[str, Any]) -> str:
+    """What a case is about, where its check runs over parts that are mended one by one; as in `Check.founds`."""
+    op = (failing["case"] or {}).get("op")
+    return f"op {op}" if op else ""
 
 
 def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -96,9 +115,10 @@ def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         yield failing["place"], said
 
 
-def _blocker(one: Mapping[str, Any]) -> str:
-    """Every reason of a blocked check ends with the check to see."""
-    return str(one["why"]).rpartition("see ")[2]
+def _blocker(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Every reason of a blocked check is `PART fails: see CHECK`."""
+    part, _, check = str(one["why"]).rpartition(": see ")
+    return check or str(one["why"]).rpartition("see ")[2], part.removesuffix(" fails")
 
 
 def ids_in_short(outcomes: Sequence[Mapping[str, Any]], how: str) -> str:
