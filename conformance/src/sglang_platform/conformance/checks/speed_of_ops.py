@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.op_calls import an_op, experts_config, forward_of, norm_op
+from sglang_platform.conformance.fixtures.op_calls import forward_of
+from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase
+from sglang_platform.conformance.fixtures.op_specs import SPECS
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import fused_ops
@@ -25,9 +26,7 @@ _HEADS = (64, 1024, 16384)
 """As the norms of queries and keys have them: a row for each head of each token."""
 
 _PLACES = (131072, 256)
-_WIDTH = 512
 _HEAD = 64
-_INNER = 256
 _SLACK = 8.0
 _TORCH = 50.0
 
@@ -36,13 +35,13 @@ _TORCH = 50.0
 class TimedOp:
     op: str
     rows: tuple[int, ...] = _ROWS
-    width: int = _WIDTH
+    width: int = 512
 
 
 def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
-    for name in ("activation.silu_and_mul", "layernorm.rms_norm", "rotary.rotary_embedding"):
-        yield TimedOp(name)
-    yield TimedOp("layernorm.rms_norm", _HEADS, _HEAD)
+    registered = {entry.op for entry in subject.fused_ops()}
+    cases = (*map(TimedOp, _IN_TORCH), TimedOp("layernorm.rms_norm", _HEADS, _HEAD))
+    yield from (case for case in cases if case.op in registered)
 
 
 @check(
@@ -56,96 +55,75 @@ def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch; so do
     16,384 short rows of a norm, one for each head of each token. Rows that are rotated take as long with a table of
     131,072 positions as with one of 256."""
-    forward = forward_of(subject, case.op)
-    dtype = getattr(torch, compute_dtypes(subject)[0])
+    layer = SPECS[case.op].layers(compute_dtypes(subject)[0])[0]
+    turned = case.op == "rotary.rotary_embedding"
+    if turned:
+        layer = replace(
+            layer, heads=(case.width // _HEAD, 2), head_size=_HEAD, rotary_dim=_HEAD, positions=_PLACES[1]
+        )
+    else:
+        layer = replace(layer, width=case.width)
 
-    def random_of(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=subject.torch_rng()).to(dtype).to(subject.device)
+    def made(rows: int) -> tuple[Work, Work]:
+        ours, call = _work(subject, replace(layer, tokens=rows))
+        return ours, Work(lambda: _IN_TORCH[case.op](call.op, *call.inputs.values()))
 
-    calls = {
-        "activation.silu_and_mul": _silu_and_mul,
-        "layernorm.rms_norm": _rms_norm,
-        "rotary.rotary_embedding": _rotary_embedding,
-    }
-
-    def made(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        return calls[case.op](forward, random_of, rows, case.width)
-
-    expect_growth(subject, case.rows, lambda rows: Work(made(rows)[0]), slack=_SLACK, what=case.op, of="rows")
+    expect_growth(subject, case.rows, lambda rows: made(rows)[0], slack=_SLACK, what=case.op, of="rows")
     for rows in (case.rows[0], case.rows[-1]):
         ours, plain = made(rows)
         expect_ratio(
             subject,
-            Work(ours),
-            Work(plain),
+            ours,
+            plain,
             most=_TORCH,
             what=f"{case.op} of {rows} rows of {case.width}",
             beside="the same in a few operations of torch",
         )
-    if case.op == "rotary.rotary_embedding":
-        long, short = (
-            _rotary_embedding(forward, random_of, case.rows[0], case.width, places)[0] for places in _PLACES
-        )
+    if turned:
+        long, short = (_work(subject, replace(layer, tokens=_ROWS[0], positions=one))[0] for one in _PLACES)
         expect_ratio(
             subject,
-            Work(long, new_memory=True),
-            Work(short, new_memory=True),
+            replace(long, new_memory=True),
+            replace(short, new_memory=True),
             most=_SLACK,
-            what=f"{case.op} of {case.rows[0]} rows with a table of {_PLACES[0]} positions",
+            what=f"{case.op} of {_ROWS[0]} rows with a table of {_PLACES[0]} positions",
             beside=f"with one of {_PLACES[1]}",
             fix="read of the table the rows of the positions that are asked for",
         )
 
 
-_Random = Callable[..., torch.Tensor]
-_Pair = tuple[Callable[[], Any], Callable[[], Any]]
+def _work(subject: Subject, case: OpCase) -> tuple[Work, OpCall]:
+    """A call of the op, over and over."""
+    forward, spec, drawn = forward_of(subject, case.op), case.spec, Drawn(subject, case.dtype)
+    call = OpCall(spec.op(drawn, case), spec.inputs(drawn, case))
+    return Work(lambda: spec.call(forward, call)), call
 
 
-def _silu_and_mul(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
-    x = random_of(rows, 2 * width)
-    op = an_op()
-
-    def plain() -> torch.Tensor:
-        gate, up = x.float().chunk(2, dim=-1)
-        return (gate * torch.sigmoid(gate) * up).to(x.dtype)
-
-    return lambda: forward(op, x), plain
+def _silu_and_mul(op: Any, x: torch.Tensor) -> torch.Tensor:
+    gate, up = x.float().chunk(2, dim=-1)
+    return (gate * torch.sigmoid(gate) * up).to(x.dtype)
 
 
-def _rms_norm(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
-    x, weight = random_of(rows, width), random_of(width)
-    op = norm_op(weight, 1e-5)
-
-    def plain() -> torch.Tensor:
-        wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * weight
-
-    return lambda: forward(op, x), plain
+def _rms_norm(op: Any, x: torch.Tensor) -> torch.Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * op.weight
 
 
-def _rotary_embedding(forward: Any, random_of: _Random, rows: int, width: int, places: int = 256) -> _Pair:
-    query, key = random_of(rows, width), random_of(rows, width // 4)
-    cache = random_of(places, _HEAD)
-    positions = (torch.arange(rows) % 256).to(query.device)
-    op = an_op(
-        cos_sin_cache=cache,
-        head_size=_HEAD,
-        rotary_dim=_HEAD,
-        is_neox_style=True,
-        max_position_embeddings=places,
-        dtype=query.dtype,
-    )
+def _rotary_embedding(op: Any, positions: torch.Tensor, *rows: torch.Tensor) -> list[torch.Tensor]:
+    cos, sin = (half[:, None] for half in op.cos_sin_cache[positions].float().chunk(2, dim=-1))
+    turned = []
+    for x in rows:
+        first, second = x.float().view(len(x), -1, _HEAD).chunk(2, dim=-1)
+        both = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+        turned.append(both.to(x.dtype).view(len(x), -1))
+    return turned
 
-    def plain() -> list[torch.Tensor]:
-        cos, sin = (half[:, None] for half in cache[positions].float().chunk(2, dim=-1))
-        turned = []
-        for x in (query, key):
-            first, second = x.float().view(rows, -1, _HEAD).chunk(2, dim=-1)
-            both = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-            turned.append(both.to(x.dtype).view(rows, -1))
-        return turned
 
-    return lambda: forward(op, positions, query, key), plain
+_IN_TORCH: dict[str, Callable[..., Any]] = {
+    "activation.silu_and_mul": _silu_and_mul,
+    "layernorm.rms_norm": _rms_norm,
+    "rotary.rotary_embedding": _rotary_embedding,
+}
 
 
 @check(
@@ -157,24 +135,17 @@ def _rotary_embedding(forward: Any, random_of: _Random, rows: int, width: int, p
 def experts_time_is_that_of_the_chosen(subject: Subject) -> None:
     """Two experts for each of four tokens take no more than three times as long when there are 64 to choose from as
     when there are 8, and 128 tokens no more than 256 times as long as four."""
-    forward = forward_of(subject, "moe.experts")
-    dtype, generator = getattr(torch, compute_dtypes(subject)[0]), subject.torch_rng()
+    spec = SPECS["moe.experts"]
+    layer = replace(spec.layers(compute_dtypes(subject)[0])[0], hidden=256, inner=256)
 
     def mixture(experts: int, tokens: int) -> Work:
-        def random_of(*shape: int) -> torch.Tensor:
-            return torch.randn(shape, generator=generator).to(dtype).to(subject.device)
-
-        layer = SimpleNamespace(
-            num_experts=experts,
-            w13_weight=random_of(experts, 2 * _INNER, _INNER) * 0.1,
-            w2_weight=random_of(experts, _INNER, _INNER) * 0.1,
+        work, call = _work(subject, replace(layer, experts=experts, tokens=tokens))
+        call.inputs["topk_ids"] = (
+            (torch.arange(2 * tokens) % 8).reshape(tokens, 2).to(torch.int32).to(subject.device)
         )
-        ids = (torch.arange(2 * tokens) % 8).reshape(tokens, 2).to(torch.int32).to(subject.device)
-        weights = torch.full((tokens, 2), 0.5, device=subject.device)
-        x, op, config = random_of(tokens, _INNER), an_op(with_bias=False), experts_config()
-        if forward(op, layer, x, weights, ids, config) is NotImplemented:
+        if work.run() is NotImplemented:
             raise NotApplicable("the op leaves plain SwiGLU experts to the host")
-        return Work(lambda: forward(op, layer, x, weights, ids, config))
+        return work
 
     few = mixture(8, 4)
     expect_ratio(
