@@ -13,7 +13,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
+from sglang_platform.conformance.fixtures.kept import MOST_CALLS, expect_nothing_kept
 from sglang_platform.conformance.fixtures.op_calls import forward_of
 from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase, OpSpec, Output, parameters
 from sglang_platform.conformance.fixtures.op_specs import SPECS
@@ -254,9 +254,11 @@ def ops_keep_no_memory(subject: Subject, case: Op) -> None:
     forward, spec = forward_of(subject, case.op), SPECS[case.op]
     layer = spec.layers(compute_dtypes(subject)[0])[0]
     drawn = Drawn(subject, layer.dtype)
-    op = spec.op(drawn, layer)
+    op, whole = spec.op(drawn, layer), spec.inputs(drawn, replace(layer, tokens=MOST_CALLS))
 
     def call(number: int) -> object:
-        return spec.call(forward, OpCall(op, spec.inputs(drawn, replace(layer, tokens=number + 1))))
+        rows = slice(number + 1)
+        inputs = {name: x[(..., rows) if name == "positions" else rows].clone() for name, x in whole.items()}
+        return spec.call(forward, OpCall(op, inputs))
 
     expect_nothing_kept(subject, call, f"{case.op} of another number of rows each time")
