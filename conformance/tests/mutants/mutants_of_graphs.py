@@ -394,3 +394,25 @@ patch(
     defect="where a layer's window lies is planned for the tensor of lengths at its first step, which is the capture's",
     says="one layer with a window",
 )
+
+for _name, _defect, _body in (
+    (
+        "TreesOfTheCapture",
+        "the graph keeps the trees that drafts were captured with",
+        "tree = self.inputs.tree\nif tree is not None:\n    self.inputs.tree = tree.clone()\n"
+        "whole(batch, bucket)\nself.inputs.tree = tree",
+    ),
+    (
+        "TreeOfTheFirstRequest",
+        "all requests of a verification get the first one's tree",
+        "whole(batch, bucket)\ntree = self.inputs.tree\nif tree is not None:\n    tree[:] = tree[:1].clone()",
+    ),
+):
+    graph(
+        _name,
+        old=_CLASS,
+        new=_with_load(_body),
+        check="graphs.trees_of_drafts_are_followed",
+        defect=_defect,
+        says="each with a tree of its own",
+    )

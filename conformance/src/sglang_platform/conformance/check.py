@@ -88,11 +88,14 @@ class Check:
     needs: Needs
     seconds: float
     founds: str | None = None
+    place: str | None = None
 
     @property
     def source(self) -> str:
         """`file:line` of the check, from the folder that the suite is installed in."""
-        return "".join((place_of_function(self.function) or "").rpartition("sglang_platform/")[1:])
+        return "".join(
+            (self.place or place_of_function(self.function) or "").rpartition("sglang_platform/")[1:]
+        )
 
     def fix_of(self, case: Any) -> str:
         """That of the case, where it says one: what a table's row is about knows better than the property."""
@@ -117,6 +120,7 @@ def check(
     needs: Needs | None = None,
     seconds: float = 60,
     founds: str | None = None,
+    place: str | None = None,
 ) -> Callable[[_Function], _Function]:
     """Register a function as a check: `fn(subject)`, or `fn(subject, case)` where `cases` is given.
 
@@ -132,6 +136,7 @@ def check(
     seconds: the time limit; a check that exceeds it is stopped and has failed.
     founds: the part that is wrong where it fails, with fields of the case in braces: "{kind} pool". It runs first in
         its level (`Selection.chosen`); what asks the subject for the part later is blocked (`Subject.stands_on`).
+    place: `file:line` of the row that a table makes the check of; by default the function's.
     """
 
     def register(function: _Function) -> _Function:
@@ -152,6 +157,7 @@ def check(
             needs or _NEEDS.get(level, "device"),
             seconds,
             founds,
+            place,
         )
         return function
 

@@ -16,21 +16,21 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
+from sglang_platform.conformance.fixtures.attention_cases import eight_bit_caches, extend, steps
 from sglang_platform.conformance.fixtures.attention_features import each_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
-from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
+from sglang_platform.conformance.fixtures.attention_rows import SERVED
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
+from sglang_platform.conformance.fixtures.draft_trees import to_verify, tree
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, Expected, attention
-from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.speculative import DraftPlace
 
 __all__: list[str] = []
 
-_SERVED = (attention_backend(), kv_pool())
 _PREFIXES = (1, 15, 16, 17, 64, 130, 700)
+_TREE = (-1, 0, 0, 1, 1, 2, 2)
 _PREFIX_IN_FRONT, _DRAFTS_ALONE = "with the prefix in front", "of the drafts alone"
 
 
@@ -47,7 +47,7 @@ class DraftsToVerify:
 def _trees(rng: random.Random) -> Iterator[tuple[int, ...]]:
     yield (-1, 0, 1, 2)  # a chain, told as a tree
     yield (-1, -1, -1)  # sisters alone
-    yield (-1, 0, 0, 1, 1, 2, 2)
+    yield _TREE
     yield (-1, 0, 1, 2, 0, 4, 5, 0)  # three lines of unlike length
     yield tuple(rng.randrange(-1, at) if at else -1 for at in range(12))
 
@@ -55,23 +55,20 @@ def _trees(rng: random.Random) -> Iterator[tuple[int, ...]]:
 def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
     """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks; with a window, a cap, sinks and
     8-bit caches where they are declared."""
-    for case in one_of_each(subject):
-        for chain in (1, 2, 4, 8):
-            yield _drafts(case, tuple(range(-1, chain - 1)), None)
+    masks = (_PREFIX_IN_FRONT, _DRAFTS_ALONE)
+    for case in steps(extend())(subject, rng):
+        found: list[tuple[AttentionCase, tuple[int, ...], str | None]] = []
+        found += [(case, tuple(range(-1, chain - 1)), None) for chain in (1, 2, 4, 8)]
         for at, parents in enumerate(_trees(rng)):
-            masks = (_PREFIX_IN_FRONT, _DRAFTS_ALONE)
-            for mask in masks if at in (2, 3) or subject.thorough else masks[at % 2 :][:1]:
-                yield _drafts(case, parents, mask)
+            both = at in (2, 3) or subject.thorough
+            found += [(case, parents, mask) for mask in (masks if both else masks[at % 2 :][:1])]
         for one in each_beside_others(subject, case):
-            yield _drafts(one, (-1, 0, 1, 2), None)
-            yield _drafts(one, (-1, 0, 0, 1, 1, 2, 2), _DRAFTS_ALONE)
-        for kv_dtype in eight_bit_dtypes(subject) if case.kind == "mha" else ():
-            yield _drafts(replace(case, kv_dtype=kv_dtype, kv_scales=(0.25, 2.0)), (-1, 0, 1, 2), None)
-
-
-def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> DraftsToVerify:
-    requests = tuple((prefix, len(parents)) for prefix in _PREFIXES)
-    return DraftsToVerify(replace(case, mode="extend", requests=requests), parents, mask)
+            found += [(one, (-1, 0, 1, 2), None), (one, _TREE, _DRAFTS_ALONE)]
+        for scaled in eight_bit_caches(subject) if case.kind == "mha" else ():
+            found.append((replace(case, **scaled), (-1, 0, 1, 2), None))
+        for step, parents, mask in found:
+            requests = tuple((prefix, len(parents)) for prefix in _PREFIXES)
+            yield DraftsToVerify(replace(step, requests=requests), parents, mask)
 
 
 class _DraftStep(AttentionStep):
@@ -86,7 +83,7 @@ class _DraftStep(AttentionStep):
     handed_over: list[int]
     as_they_came: Literal["itself", "all"] = "itself"
 
-    def handed(self, *, fused: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def handed(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         now, part = self.handed_over, copy.copy(self)
         prefixes = [cached for cached, _ in self.case.requests]
         part.k, part.v = (
@@ -94,7 +91,22 @@ class _DraftStep(AttentionStep):
             for each in (self.k, self.v)
         )
         part.case = replace(self.case, requests=((0, len(now)),) * len(prefixes))
-        return AttentionStep.handed(part, fused=fused)
+        return AttentionStep.handed(part)
+
+    def hand_over(self, mode: str, slots: Any, positions: torch.Tensor, spec_info: Any) -> None:
+        """As a batch whose lengths are those of the prefixes."""
+        prefixes = torch.tensor([cached for cached, _ in self.case.requests])
+        self.__dict__["batch"] = self.subject.parts.forward_batch(
+            mode,
+            batch_size=len(prefixes),
+            req_pool_indices=torch.tensor(self.rows),
+            seq_lens=prefixes,
+            seq_lens_cpu=prefixes,
+            seq_lens_sum=int(prefixes.sum()),
+            out_cache_loc=torch.as_tensor(slots),
+            positions=positions,
+            spec_info=spec_info,
+        )
 
     def _expected_of(
         self, request: int, rule: AttentionRule, *, as_given: bool = False, **variant: Any
@@ -125,7 +137,7 @@ class _DraftStep(AttentionStep):
 
 @check(
     level=Level.KERNELS,
-    requires=_SERVED,
+    requires=SERVED,
     cases=drafts,
     hosts=("none",),
     seconds=120,
@@ -140,51 +152,28 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
     step, n = _DraftStep(subject, case.step), len(case.parents)
     step.handed_over = list(range(n))
     count = len(case.step.requests)
-    tree, alone = _tree(case.parents), torch.eye(n, dtype=torch.bool)
+    own, alone = tree(case.parents), torch.eye(n, dtype=torch.bool)
     may_refuse = case.mask is not None and "draft_tree" not in subject.declares.attention_features
     with refused_in_words("drafts that form a tree") if may_refuse else nullcontext():
-        _verify(step, [tree] * count, case.mask)
+        _verify(step, [own] * count, case.mask)
         decode = AttentionStep.following(step, "decode", range(len(case.step.requests)), 0.9)
         decode.__class__ = AttentionStep
         judge(decode, decode.got())
         if case.mask is not None:
             _verify(step, [alone] * count, case.mask)
             # Each request has a tree of its own.
-            trees = [tree, _tree(tuple(range(-1, n - 1))), alone]
+            trees = [own, tree(tuple(range(-1, n - 1))), alone]
             _verify(step, [trees[at % 3] for at in range(count)], case.mask)
-
-
-def _tree(parents: tuple[int, ...]) -> torch.Tensor:
-    """Who of the drafts sees whom, bool [n, n]."""
-    tree = torch.eye(len(parents), dtype=torch.bool)
-    for at, parent in enumerate(parents):
-        if parent >= 0:
-            tree[at] |= tree[parent]
-    return tree
 
 
 def _verify(step: _DraftStep, sees: Sequence[torch.Tensor], mask: str | None) -> None:
     """Hand the drafts over as a batch that verifies: its lengths are those of the prefixes."""
     step.sees, step.as_they_came = sees, "itself"
     prefixes = torch.tensor([cached for cached, _ in step.case.requests])
-    n, cells = len(sees[0]), []
-    for prefix, tree in zip(prefixes.tolist(), sees, strict=True):
-        front = torch.ones(n, prefix if mask == _PREFIX_IN_FRONT else 0, dtype=torch.bool)
-        cells.append(torch.cat((front, tree), dim=1).flatten())
-    spec_info = SimpleNamespace(draft_token_num=n, topk=1, custom_mask=None)
-    if mask is not None:
-        spec_info.topk, spec_info.custom_mask = 4, torch.cat(cells).to(step.subject.device)
-    step.__dict__["batch"] = step.subject.parts.forward_batch(
-        "target_verify",
-        batch_size=len(prefixes),
-        req_pool_indices=torch.tensor(step.rows),
-        seq_lens=prefixes,
-        seq_lens_cpu=prefixes,
-        seq_lens_sum=int(prefixes.sum()),
-        out_cache_loc=torch.tensor(step.new_slots()),
-        positions=torch.cat([prefix + tree.sum(1) - 1 for prefix, tree in zip(prefixes, sees, strict=True)]),
-        spec_info=spec_info,
-    )
+    in_front = None if mask is None else mask == _PREFIX_IN_FRONT
+    spec_info = to_verify(sees, prefixes, in_front, step.subject.device)
+    positions = torch.cat([prefix + one.sum(1) - 1 for prefix, one in zip(prefixes, sees, strict=True)])
+    step.hand_over("target_verify", step.new_slots(), positions, spec_info)
     out = step.got()
     try:
         judge(step, out)
@@ -198,17 +187,15 @@ def _verify(step: _DraftStep, sees: Sequence[torch.Tensor], mask: str | None) ->
 def accepted(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     """One, four and unlike numbers of new tokens behind prefixes at the edges of blocks; with a window, a cap and sinks
     where they are declared."""
-    for case in one_of_each(subject):
-        for counts in ((1,), (4,), (1, 5, 2)):
-            new = itertools.cycle(counts)
-            step = replace(case, mode="extend", requests=tuple(zip(_PREFIXES, new, strict=False)))
-            yield step
-        yield from each_beside_others(subject, step)
+    new = [tuple(zip(_PREFIXES, itertools.cycle(counts), strict=False)) for counts in ((1,), (4,), (1, 5, 2))]
+    yield from steps(*(extend(*requests) for requests in new))(subject, rng)
+    for case in steps(extend(*new[-1]))(subject, rng):
+        yield from each_beside_others(subject, case)
 
 
 @check(
     level=Level.KERNELS,
-    requires=_SERVED,
+    requires=SERVED,
     cases=accepted,
     hosts=("none",),
     fix="leave forward_draft_extend() to core's AttentionBackend, which tells it as a forward_extend(); or compute it"
@@ -239,16 +226,14 @@ class Beams:
 
 def beams(subject: Subject, rng: random.Random) -> Iterator[Beams]:
     """One beam, three and four, in the first and the last of three steps."""
-    for case in one_of_each(subject):
-        for count in (1, 3, 4):
-            for at in (0, 2):
-                requests = tuple((prefix, 3 * count) for prefix in _PREFIXES)
-                yield Beams(replace(case, mode="extend", requests=requests), at, 3, count)
+    for count, at in itertools.product((1, 3, 4), (0, 2)):
+        for case in steps(extend(*((prefix, 3 * count) for prefix in _PREFIXES)))(subject, rng):
+            yield Beams(case, at, 3, count)
 
 
 @check(
     level=Level.KERNELS,
-    requires=_SERVED,
+    requires=SERVED,
     cases=beams,
     hosts=("none",),
     fix="leave forward_draft() to core's AttentionBackend; or read beam t's tokens of the steps so far at positions"
@@ -268,16 +253,11 @@ def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
     slots = torch.tensor(step.new_slots()).reshape(len(prefixes), tokens)[:, step.handed_over]
     step.q = [q[step.handed_over] for q in step.q]
     step.case = replace(case.step, requests=tuple((prefix, case.beams) for prefix in prefixes.tolist()))
-    step.__dict__["batch"] = subject.parts.forward_batch(
+    step.hand_over(
         "decode",
-        batch_size=len(prefixes),
-        req_pool_indices=torch.tensor(step.rows),
-        seq_lens=prefixes,
-        seq_lens_cpu=prefixes,
-        seq_lens_sum=int(prefixes.sum()),
-        out_cache_loc=slots.flatten(),
-        positions=(prefixes + case.at).repeat_interleave(case.beams),
-        spec_info=SimpleNamespace(topk=case.beams, custom_mask=None),
+        slots.flatten(),
+        (prefixes + case.at).repeat_interleave(case.beams),
+        SimpleNamespace(topk=case.beams, custom_mask=None),
     )
     step.backend.drafts = DraftPlace(case.at, case.beams, case.steps)
     judge(step, step.got())

@@ -14,35 +14,26 @@ from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.asked import Asked
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import feature_steps
-from sglang_platform.conformance.fixtures.attention_features import FEATURES, JudgedFeature
-from sglang_platform.conformance.fixtures.attention_judge import run_step
+from sglang_platform.conformance.fixtures.attention_features import FEATURES
+from sglang_platform.conformance.fixtures.attention_rows import row
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import worst_element
-from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind, kv_pool
+from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind
 from sglang_platform.conformance.subject import Subject
-
-
-def register(feature: JudgedFeature) -> None:
-    """Make the feature's own check."""
-
-    def attention_with_feature(subject: Subject, case: AttentionCase) -> None:
-        run_step(subject, case)
-
-    assert feature.check is not None
-    assert feature.cases is not None
-    attention_with_feature.__name__ = attention_with_feature.__qualname__ = feature.check
-    attention_with_feature.__doc__ = feature.cases.__doc__
-    requires = (attention_backend(), kv_pool(), attention_feature(feature.name))
-    founds = f"attention with {feature.name}"
-    check(level=Level.KERNELS, requires=requires, cases=feature.cases, founds=founds, fix=feature.fix)(
-        attention_with_feature
-    )
-
 
 for _feature in FEATURES.values():
     if _feature.check is not None:
-        register(_feature)
+        assert _feature.cases is not None
+        assert _feature.cases.__doc__ is not None
+        row(
+            _feature.check,
+            _feature.cases.__doc__,
+            _feature.cases,
+            fix=_feature.fix,
+            requires=[attention_feature(_feature.name)],
+            founds=f"attention with {_feature.name}",
+        )
 
 
 FIELDS: Mapping[str, Any] = {

@@ -1,169 +1,202 @@
-"""Level 4: attention over the ranges of numbers that models have: scores far from zero, large caps and sinks, long
-8-bit caches."""
+"""Level 4: attention over the ranges of numbers that models have, and with features at their ranges and beside each
+other, a row for each."""
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
-from sglang_platform.conformance.fixtures.attention_judge import judge, run_step
-from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionStep
-from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.fp8 import FP8
-from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind, kv_pool
+from sglang_platform.conformance.fixtures.attention_cases import (
+    compute_dtypes,
+    decode,
+    edge_cases,
+    eight_bit_caches,
+    extend,
+    feature_shapes,
+    feature_steps,
+    over,
+    steps,
+)
+from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
+from sglang_platform.conformance.fixtures.attention_numbers import BLOCKS
+from sglang_platform.conformance.fixtures.attention_rows import row
+from sglang_platform.conformance.requirement import attention_feature, kv_kind
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
-_SERVED = (attention_backend(), kv_pool())
-_SHIFT = 20.0
-_LONG = ((2100, 1), (700, 1), (40, 1))
-"""Decodes that kernels split into parts, beside a short one."""
+_ROWS_OF_THE_CACHE = (kv_kind("mha"),)
 
 
-def _far(sign: float) -> Callable[[AttentionStep], None]:
-    """Queries and keys with a number in common, whose square is in every score."""
-
-    def drawn(step: AttentionStep) -> None:
-        for q in step.q:
-            q[..., 0] = _SHIFT
-        for k in step.k:
-            k[..., 0] = sign * _SHIFT
-
-    return drawn
+def _sixteen_bits(subject: Subject) -> Iterator[Mapping[str, Any]]:
+    for name in compute_dtypes(subject):
+        if getattr(torch, name).itemsize == 2:
+            yield {"dtype": name}
 
 
-@check(
-    level=Level.KERNELS,
-    requires=_SERVED,
-    cases=edge_cases,
-    fix="start the running maximum at minus infinity, and subtract it before the exponential",
+def _most_exact(subject: Subject) -> Iterator[Mapping[str, Any]]:
+    yield {"dtype": compute_dtypes(subject)[0]}
+
+
+row(
+    "scores_far_from_zero",
+    "Scores of some hundreds give finite outputs, and the right ones; scores that all are far below zero, or far above"
+    " it, weigh by their differences only.",
+    over(edge_cases, _most_exact, [{"loud": 60.0}, {"drawn": "far below"}, {"drawn": "far above"}]),
+    fix="start the running maximum at minus infinity, subtract it before the exponential, and again where partial"
+    " results are merged",
 )
-def scores_far_from_zero(subject: Subject, case: AttentionCase) -> None:
-    """Scores that all are far below zero, or far above it, weigh by their differences only."""
-    for sign in (-1.0, 1.0):
-        step = AttentionStep(subject, replace(case, dtype=compute_dtypes(subject)[0]), drawn=_far(sign))
-        judge(step, step.got())
-
-
-def flat(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """In each type of 16 bits, contexts of more tokens than a float16 numerator holds of the values below."""
-    names = [name for name in compute_dtypes(subject) if getattr(torch, name).itemsize == 2]
-    for case in one_of_each(subject):
-        case = replace(case, dims=(16, 8) if case.kind != "mha" else (16, 16))
-        for name in names:
-            yield replace(case, mode="decode", requests=((9000, 1), (40, 1)), dtype=name)
-            yield replace(case, mode="extend", requests=((9000, 3),), dtype=name)
-
-
-def _flat(step: AttentionStep) -> None:
-    """All keys score alike, and values lie about ten: added up they are 90,000, and their mean is ten."""
-    for q in step.q:
-        q.zero_()
-    for k in step.k:
-        k.add_(10.0)
-    for v in () if step.fixture.values_in_keys else step.v:
-        v.add_(10.0)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=_SERVED,
-    cases=flat,
+row(
+    "scores_that_rise_attention",
+    "Scores of later blocks that lie more than 88 above those of the first, of one key or of all, and more than 88"
+    " below, for blocks of 16 to 2,048 keys.",
+    over(
+        steps(
+            decode(*(3 * block + 2 for block in BLOCKS)),
+            extend(*((3 * block + 2, 3) for block in BLOCKS[:-2])),
+            small=True,
+        ),
+        [{"drawn": "rising"}, {"drawn": "one of all"}, {"drawn": "falling"}],
+    ),
+    seconds=120,
+    fix="keep the maximum of all scores so far, block after block, and when it rises multiply what was summed by"
+    " exp(old - new); merge splits by their maxima",
+)
+row(
+    "close_scores_attention",
+    "Scores about 150 that lie close together, of queries in 16 bits, weigh as they do in float32.",
+    over(
+        steps(decode(40, 700), extend((90, 6), (0, 70)), small=True),
+        _sixteen_bits,
+        [{"drawn": "close together", "exact_scores": True}],
+    ),
+    fix="keep scores in float32 from the product to the softmax: at 150 bfloat16 tells apart whole numbers only",
+)
+row(
+    "flat_contexts_attention",
+    "Over contexts of 9,000 tokens that score alike the answer is the mean of their values, which added up lie past the"
+    " largest float16.",
+    over(steps(decode(9000, 40), extend((9000, 3)), small=True), _sixteen_bits, [{"drawn": "flat"}]),
     seconds=120,
     fix="add up weighted values in float32, or divide by the sum of weights as it grows: float16 ends at 65,504",
 )
-def flat_contexts_attention(subject: Subject, case: AttentionCase) -> None:
-    """Over contexts of 9,000 tokens that score alike the answer is the mean of their values, which added up lie past
-    the largest float16."""
-    step = AttentionStep(subject, case, drawn=_flat)
-    judge(step, step.got())
+
+# Features at their ranges, and beside each other
+
+_SHORT = (decode(40, 3), extend((21, 6), (0, 30)))
+_SPLIT = (1025, 2049, 4097, 8193, 9000)
+"""Tokens of a context: one more than what splits of keys hold, and many of them."""
+
+_WINDOWS = (15, 16, 31, 63, 64, 127, 128, 255, 511, 1023, 1024, 2047, 4095, 4096)
+_NARROW = (15, 63, 127, 511)
+"""Of a long context such a window leaves most splits empty."""
 
 
-_SMALL_CAP = 0.5
+def window_edges(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """Windows one below and at what blocks hold, up to the 4,096 of models that are served, in contexts that they end
+    inside."""
+    for window in _WINDOWS:
+        each = [
+            decode(*(window + more for more in (-1, 0, 1, 2, 17, 64, 65, 200))),
+            extend((window - 1, 3), (window, 2), (window + 40, 70), (2 * window % 1500, 33)),
+        ]
+        each += [decode(699, 1000, 1544, 2600, 5010)] if window in _NARROW else []
+        each += [extend((100, 600), (0, 300))] if window == 127 else []
+        asked = {"features": {"sliding_window": window}, "drawn": "loud at the edge of the window"}
+        yield from over(steps(*each, kinds=("mha",)), [asked])(subject, rng)
 
 
-def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    for case in one_of_each(subject):
-        if case.kind == "mha":
-            for cap in (30.0, 50.0, 100.0):
-                yield replace(case, mode="decode", requests=((40, 1), (3, 1))).using(logit_cap=cap)
-                yield replace(case, mode="extend", requests=((21, 6), (0, 30))).using(logit_cap=cap)
-            yield replace(case, mode="decode", requests=_LONG).using(logit_cap=30.0)
-            for requests in (((40, 1), (3, 1)), ((21, 6), (0, 30))):
-                mode = "decode" if requests[0][1] == 1 else "extend"
-                yield replace(case, mode=mode, requests=requests).using(logit_cap=_SMALL_CAP)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[attention_backend(), kv_kind("mha"), attention_feature("logit_cap")],
-    cases=large_caps,
+row(
+    "window_edges_attention",
+    "Windows of 15 to 4,096 tokens, at the edges of blocks, in contexts that reach past them by one token and more, by"
+    " thousands where they are narrow.",
+    window_edges,
+    requires=(*_ROWS_OF_THE_CACHE, attention_feature("sliding_window")),
+    seconds=120,
+    fix="compare positions, not blocks: a token at position i sees i - layer.sliding_window_size to i, however wide",
+)
+row(
+    "large_caps_attention",
+    "Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too, and scores a"
+    " hundred times as large as their cap.",
+    over(
+        steps(*_SHORT, decode(2100, 700, 40), kinds=("mha",)),
+        [
+            {"features": {"logit_cap": cap}, "loud": loud}
+            for cap, loud in ((30.0, 15.0), (50.0, 25.0), (100.0, 50.0), (0.5, 100.0))
+        ],
+    ),
+    requires=(*_ROWS_OF_THE_CACHE, attention_feature("logit_cap")),
     fix="bend every score to cap * tanh(score / cap), whatever the cap",
 )
-def large_caps_attention(subject: Subject, case: AttentionCase) -> None:
-    """Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too, and scores a
-    hundred times as large as their cap."""
-    cap = float(case.features["logit_cap"])
-    step = AttentionStep(subject, case, loud=100.0 if cap == _SMALL_CAP else cap / 2)
-    judge(step, step.got())
-
-
-def large_sinks(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    for case in one_of_each(subject):
-        if case.kind == "mha":
-            case = replace(case, dims=(16, 16), dtype=compute_dtypes(subject)[0]).using(sinks=120.0)
-            yield replace(case, mode="decode", requests=((40, 1), (3, 1)))
-            yield replace(case, mode="extend", requests=((21, 6), (0, 30)))
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[attention_backend(), kv_kind("mha"), attention_feature("sinks")],
-    cases=large_sinks,
+row(
+    "large_sinks_attention",
+    "Sinks and scores that all are far above zero weigh by their differences only.",
+    over(steps(*_SHORT, kinds=("mha",), small=True), [{"features": {"sinks": 120.0}, "drawn": "far above"}]),
+    requires=(*_ROWS_OF_THE_CACHE, attention_feature("sinks")),
     fix="let the sink take part in the maximum that is subtracted before the exponential",
 )
-def large_sinks_attention(subject: Subject, case: AttentionCase) -> None:
-    """Sinks and scores that all are far above zero weigh by their differences only."""
-    step = AttentionStep(subject, case, drawn=_far(1.0))
-    judge(step, step.got())
-
-
-def eight_bit_caches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    for case in one_of_each(subject):
-        for name in subject.declares.kv_dtypes:
-            if getattr(torch, name) in FP8:
-                scales = (0.25, 2.0) if case.kind == "mha" else None  # latent rows are not scaled
-                stored = replace(case, kv_dtype=name, kv_scales=scales)
-                yield replace(stored, mode="decode", requests=((300, 1), (70, 1), (3, 1)))
-                yield replace(stored, mode="decode", requests=_LONG)
-                yield replace(stored, mode="extend", requests=((200, 6), (0, 90)))
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[attention_backend(), kv_pool(), attention_feature("fp8_kv")],
-    cases=eight_bit_caches,
-    fix="read an 8-bit cache in its own format at every length, the rotated part of latent rows as well; take"
-    " layer.k_scale and v_scale as tensors and as numbers, at each call",
+row(
+    "features_over_long_contexts",
+    "Sinks, caps, windows, and 8-bit caches over contexts of 1,025 to 9,000 tokens, one more than splits hold among"
+    " them.",
+    over(
+        steps(
+            decode(*(n - 1 for n in _SPLIT)),
+            extend((4094, 3), (0, 5), (8300, 2)),
+            kinds=("mha",),
+            small=True,
+        ),
+        lambda subject: [
+            {"features": {"sinks": 9.0}},  # as much as some thousand keys weigh together
+            {"features": {"logit_cap": 30.0}, "loud": 15.0},
+            {"features": {"sliding_window": 2500}},
+            {"features": {"sinks": 8.0, "sliding_window": 2500}},
+            *itertools.islice(eight_bit_caches(subject), 1),
+        ],
+    ),
+    requires=_ROWS_OF_THE_CACHE,
+    seconds=180,
+    fix="where keys are cut into splits, apply what belongs to the whole row once, when the splits are merged: a sink"
+    " is added once, not in every split",
 )
-def eight_bit_caches_attention(subject: Subject, case: AttentionCase) -> None:
-    """8-bit caches of each declared format over some hundred tokens, of latent rows as well; and scales that are plain
-    numbers, as SGLang writes those that it reads from a file (`models/llama.py`, load_kv_cache_scales, 0.5.23), and
-    others after an update of the weights."""
-    run_step(subject, case)
-    if case.kv_scales is not None and case.requests != _LONG:
-        step = AttentionStep(subject, case)
-        step.layer.k_scale, step.layer.v_scale = case.kv_scales
-        judge(step, step.got())
-        step.case = replace(case, kv_scales=(case.kv_scales[1], case.kv_scales[0]))
-        del step.layer, step.batch
-        step.store_prefixes()
-        judge(step, step.got())
+
+
+def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """Every two of the declared features that one layer can ask for, in decode and extend, at unlike shapes."""
+    asked = asked_beside_others(subject)
+    each = [{name: value} for name, value in asked.items()]
+    pairs: list[dict[str, object]] = [dict(pair) for pair in itertools.combinations(asked.items(), 2)]
+    pairs += [asked] if len(asked) > 2 else []
+    plain, cached = list(feature_steps(subject)), list(eight_bit_caches(subject))
+    mixed = [replace(case, mode="mixed", requests=((0, 30), (40, 1), (17, 6))) for case in plain]
+    if "mixed_batch" not in subject.declares.attention_features:
+        mixed = []
+    for at, features in enumerate(pairs):
+        yield from (replace(case, features=features) for case in plain[at % 2 :: 2])
+    for at, features in enumerate(each):
+        for scaled in cached:
+            yield from (replace(case, features=features, **scaled) for case in plain[at % 2 :: 2])
+        yield from (replace(case, features=features) for case in mixed[at % 2 :: 2])
+    yield from (replace(case, **scaled) for case in mixed[:2] for scaled in cached)
+    for case in feature_shapes(subject):
+        yield from (replace(case, features=features) for features in each)
+        yield from (replace(case, **scaled) for scaled in cached[:1])
+
+
+row(
+    "pairs_of_features",
+    "Any two declared features in one layer give what both together mean, and each holds at every grouping of heads and"
+    " every head size, with values as wide as keys and narrower.",
+    feature_pairs,
+    requires=_ROWS_OF_THE_CACHE,
+    seconds=120,
+    fix="each feature must hold beside every other that is declared: window and cap, sinks and window, a scaled fp8 "
+    "cache and any of them",
+)

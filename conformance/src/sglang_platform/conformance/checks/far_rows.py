@@ -1,4 +1,4 @@
-"""Levels 3 and 4: rows that lie more than 2**31 bytes behind the start of their buffer."""
+"""Level 3: rows that lie more than 2**31 bytes behind the start of their buffer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
-from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_judge import judge
-from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.far_rows import BEHIND, expect_room
 from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
 from sglang_platform.conformance.fixtures.row_layouts import Strided, as_bits, layout_by_shape
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
@@ -194,68 +190,3 @@ def _held(contents: PoolContents, buffer: Any, row: tuple[int, int], slots: list
     view, at = layout.view(as_bits(buffer)), torch.tensor(slots, device=buffer.device)
     paged = view.dim() > len(row) + 1
     return (view[at // page, at % page] if paged else view[at]).cpu().contiguous()
-
-
-def far_steps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """A decode and a prefill of the first kind; thorough: of each."""
-    cases = list(one_of_each(subject))
-    for case in cases if subject.thorough else cases[:1]:
-        yield replace(case, mode="extend", requests=((21, 6), (0, 30), (40, 1)))
-
-
-@check(
-    level=Level.KERNELS,
-    requires=(attention_backend(), kv_pool()),
-    cases=far_steps,
-    seconds=180,
-    fix=_FIX,
-)
-def far_rows_attention(subject: Subject, case: AttentionCase) -> None:
-    """Prefills and decodes whose slots lie more than 2**31 bytes behind the start of the pool's buffers."""
-    step = AttentionStep(subject, case, far=BEHIND)
-    judge(step, step.got())
-    again = step.following("decode", range(len(case.requests)), 1.0)
-    judge(again, again.got())
-
-
-@dataclass(frozen=True)
-class FarTable:
-    """Rows of the request table, each for a context of so many tokens."""
-
-    step: AttentionCase
-    rows: int
-    tokens: int
-
-
-_CONTEXT = 131_072
-"""Tokens that the models of today take: the width of a request table."""
-
-_CELLS = (2**24, 2**29, 2**31)
-"""More than float32 counts, more than 32 bits count in bytes, and in cells."""
-
-
-def far_tables(subject: Subject, rng: random.Random) -> Iterator[FarTable]:
-    """Of a decode and of an extend; thorough: of each kind, and tables of more cells than 32 bits count."""
-    cases = list(one_of_each(subject))
-    for case in cases if subject.thorough else cases[:1]:
-        for cells in _CELLS if subject.thorough else _CELLS[:2]:
-            step = replace(case, mode="extend", requests=((21, 6), (0, 30), (40, 1)))
-            yield FarTable(step, cells // _CONTEXT + 16, _CONTEXT)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=(attention_backend(), kv_pool()),
-    cases=far_tables,
-    seconds=180,
-    fix="compute where a row of req_to_token begins in 64 bits: row * width is more than 32 bits count, in bytes, where"
-    " some thousand requests may have 131,072 tokens each",
-)
-def far_table_rows_attention(subject: Subject, case: FarTable) -> None:
-    """Prefills and decodes of requests in the last rows of a request table for contexts of 131,072 tokens, of 144 rows
-    and of 4,112."""
-    expect_room(subject, case.rows * case.tokens * 4)
-    step = AttentionStep(subject, case.step, table=(case.rows, case.tokens))
-    judge(step, step.got())
-    again = step.following("decode", range(len(case.step.requests)), 1.0)
-    judge(again, again.got())

@@ -87,9 +87,9 @@ class TimedStep:
         page = max(subject.declares.page_sizes)
         dtype = dtype or compute_dtypes(subject)[0]
         wanted = AttentionCase(
-            mode, requests, case.heads, case.dims, page, dtype, kind=case.kind, kv_dtype=kv_dtype
+            mode, requests, case.heads, case.dims, page, dtype, kind=case.kind, kv_dtype=kv_dtype, table=table
         )
-        self.step = AttentionStep(subject, wanted, table=table)
+        self.step = AttentionStep(subject, wanted)
 
     def work(self) -> Work:
         """Metadata and attention of the batch, as one layer of a step has them."""
