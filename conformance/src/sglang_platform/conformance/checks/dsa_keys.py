@@ -1,41 +1,72 @@
-"""Level 3: the indexer's keys of a DSA pool, page by page with their scales."""
+"""Level 3: the indexer's keys of a DSA pool, page by page with their scales, and layers that keep none."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.far_rows import expect_room
 from sglang_platform.conformance.fixtures.poisoned_pool import INDEXER, PoisonedPool, page_sizes
+from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_kind
 from sglang_platform.conformance.subject import Subject
 
+_DIM = 128
 _SIGNED = 2**15
 """Numbers of 16 bits with a sign end there."""
 
 _PREFILL = 1300
 """Tokens of one store, more than a block of 1,024 threads has."""
 
+_READERS = ("get_index_k_continuous", "get_index_k_scale_continuous")
+
+
+class _Drawn:
+    """Keys of fp8 and their scales, random, of the tokens of `pages`, in that order."""
+
+    def __init__(
+        self, subject: Subject, generator: torch.Generator, page_size: int, pages: Sequence[int], tokens: int
+    ) -> None:
+        self.subject, self.page_size, self.tokens = subject, page_size, tokens
+        self.pages = torch.tensor(pages, device=subject.device, dtype=torch.int32)
+        self.slots = (torch.tensor(pages)[:, None] * page_size + torch.arange(page_size)).flatten()[:tokens]
+        self.keys = torch.randint(0, 120, (tokens, _DIM), generator=generator, dtype=torch.uint8)
+        self.scales = torch.rand(tokens, _DIM // 128, generator=generator) + 0.5
+
+    def store(self, pool: Any, layer_id: int) -> None:
+        device, keys = self.subject.device, self.keys.view(torch.float8_e4m3fn)
+        pool.set_index_k_scale_buffer(
+            layer_id, self.slots.to(device), keys.to(device), self.scales.to(device)
+        )
+
+    def expect_read(self, pool: Any, layer_id: int, fix: str | None = None) -> None:
+        for name, wanted in zip(_READERS, (self.keys, self.scales), strict=True):
+            got = raw_bytes(getattr(pool, name)(layer_id, self.tokens, self.pages)).reshape(self.tokens, -1)
+            wrong = np.flatnonzero((got != raw_bytes(wanted)).any(axis=1))
+            page = self.pages[int(wrong[0]) // self.page_size].item() if len(wrong) else None
+            expect(
+                page is None, f"{name}() does not give back what was stored, first in page {page}", fix=fix
+            )
+
 
 @dataclass(frozen=True)
 class Keys:
     page_size: int
-    index_head_dim: int
     tokens: int
 
 
 def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
-    for page_size in page_sizes(subject, "dsa"):
-        for tokens in (1, 2 * page_size + 1):
-            yield Keys(page_size, 128, tokens)
-    yield Keys(page_size, 128, _PREFILL)
+    sizes = page_sizes(subject, "dsa")
+    yield from (Keys(size, tokens) for size in sizes for tokens in (1, 2 * size + 1))
+    yield Keys(sizes[-1], _PREFILL)
 
 
 @check(
@@ -49,15 +80,43 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
 def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
     """The indexer's keys and scales land in their place of the page, and are read back request by request, whose pages
     go up or down, and of several requests at once, by a table of pages that is a slice of a wider one."""
-    size = 4 * case.page_size + case.tokens
+    size, generator = 4 * case.page_size + case.tokens, subject.torch_rng()
     pool = PoisonedPool(
-        subject, "dsa", size=size, page_size=case.page_size, index_head_dim=case.index_head_dim, start_layer=1
+        subject, "dsa", size=size, page_size=case.page_size, index_head_dim=_DIM, start_layer=1
     )
     page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
     for layer_id, order in zip(pool.layers, (page_ids, page_ids[::-1]), strict=False):
-        _keys_of_a_request(subject, case, pool, layer_id, order)
+        drawn = _Drawn(subject, generator, case.page_size, order, case.tokens)
+        drawn.store(pool.pool, layer_id)
+        rows = np.concatenate((raw_bytes(drawn.keys), raw_bytes(drawn.scales)), axis=1)
+        pool.image.store(f"{INDEXER} of layer {layer_id}", drawn.slots.tolist(), rows)
+        pool.verify(f"storing the indexer's keys of {case.tokens} tokens")
+        drawn.expect_read(
+            pool.pool, layer_id, fix="walk the request's pages in the order given, and cut at its length"
+        )
     if hasattr(pool.pool, "get_index_k_scale_buffer"):
-        _keys_of_requests(subject, case, pool)
+        _expect_read_together(subject, case, pool, page_ids)
+
+
+def _expect_read_together(subject: Subject, case: Keys, pool: PoisonedPool, page_ids: list[int]) -> None:
+    """Of one request of the case's tokens, one without tokens, and one whose only page is the first's last."""
+    rest, layer_id = case.tokens - (len(page_ids) - 1) * case.page_size, pool.layers[0]
+    table = torch.zeros(3, len(page_ids) + 3, dtype=torch.int32)
+    table[0, : len(page_ids)], table[2, 0] = torch.tensor(page_ids), page_ids[-1]
+    given = table.to(subject.device)[:, : len(page_ids)]
+    lengths = torch.tensor([case.tokens, 0, rest], dtype=torch.int32, device=subject.device)
+    got = pool.pool.get_index_k_scale_buffer(layer_id, lengths, given, case.tokens + rest, case.tokens)
+    for one, name in zip(got, _READERS, strict=True):
+        wanted = [
+            raw_bytes(getattr(pool.pool, name)(layer_id, n, pool.locations(pages, torch.int32))).reshape(-1)
+            for n, pages in ((case.tokens, page_ids), (rest, page_ids[-1:]))
+        ]
+        expect(
+            np.array_equal(raw_bytes(one).reshape(-1), np.concatenate(wanted)),
+            f"of requests of {case.tokens}, 0 and {rest} tokens get_index_k_scale_buffer() does not give what {name}()"
+            " gives of each, one behind the other",
+            fix="walk each request's row of page_indices by its stride, and cut at its own length",
+        )
 
 
 @dataclass(frozen=True)
@@ -67,9 +126,8 @@ class FarPages:
 
 
 def far_pages(subject: Subject, rng: random.Random) -> Iterator[FarPages]:
-    yield FarPages(
-        min(page_sizes(subject, "dsa")), (1, 2, _SIGNED + 1, _SIGNED, 2 * _SIGNED + 2, 2 * _SIGNED)
-    )
+    pages = (1, 2, _SIGNED + 1, _SIGNED, 2 * _SIGNED + 2, 2 * _SIGNED)
+    yield FarPages(min(page_sizes(subject, "dsa")), pages)
 
 
 @check(
@@ -82,79 +140,85 @@ def dsa_index_keys_of_far_pages(subject: Subject, case: FarPages) -> None:
     """Of a pool of more than 2**16 pages the indexer's keys of the first and of the last are read back."""
     size = max(case.pages) * case.page_size
     expect_room(subject, size * 256)
-    pool = subject.pool("dsa", size=size, page_size=case.page_size, layer_num=1, index_head_dim=128)
-    slots = torch.tensor(case.pages)[:, None] * case.page_size + torch.arange(case.page_size)
-    tokens = slots.numel()
-    key_bytes, scales = _random_keys(subject.torch_rng(), tokens, 128)
-    where = slots.flatten().to(subject.device)
-    pool.set_index_k_scale_buffer(
-        0, where, key_bytes.view(torch.float8_e4m3fn).to(subject.device), scales.to(subject.device)
-    )
-    pages = torch.tensor(case.pages, device=subject.device, dtype=torch.int32)
-    for name, wanted in (("get_index_k_continuous", key_bytes), ("get_index_k_scale_continuous", scales)):
-        got = raw_bytes(getattr(pool, name)(0, tokens, pages)).reshape(tokens, -1)
-        wrong = np.flatnonzero((got != raw_bytes(wanted).reshape(tokens, -1)).any(axis=1))
+    pool = subject.pool("dsa", size=size, page_size=case.page_size, layer_num=1, index_head_dim=_DIM)
+    tokens = len(case.pages) * case.page_size
+    drawn = _Drawn(subject, subject.torch_rng(), case.page_size, case.pages, tokens)
+    drawn.store(pool, 0)
+    drawn.expect_read(pool, 0)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    page_size: int
+    layers: tuple[bool, ...]
+    """Which keep no keys."""
+
+
+def skipped(subject: Subject, rng: random.Random) -> Iterator[Skipped]:
+    sizes = page_sizes(subject, "dsa")
+    yield Skipped(sizes[0], (False, True, True))
+    yield Skipped(sizes[-1], (True, False, True, False))
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_kind("dsa")],
+    cases=skipped,
+    hosts=["none"],
+    fix="where skip_topk_layers[i] is set, allocate no indexer keys for layer i, leave them out of copies and moves,"
+    " and refuse to store them, with an error that names the layer",
+)
+def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
+    """A pool of which some layers keep no indexer keys stores and reads those of the others, lists them for transfers
+    in the places of all layers, goes to the CPU and comes back, and refuses keys for a layer that has none."""
+    first, page, tokens = 3, case.page_size, 5
+    fields = {"size": -(-max(32, 4 * page) // page) * page, "page_size": page, "index_head_dim": _DIM}
+    fields |= {"layer_num": len(case.layers), "start_layer": first}
+    fields |= {"skip_topk_layers": list(case.layers)}
+    pool, given = subject.pool("dsa", **fields), subject.pool_keywords("dsa", **fields)
+    contents = PoolContents(subject.fixture("dsa"), pool, given, subject.device)
+    generator, held = subject.torch_rng(), {}
+    slots, there = torch.arange(tokens) + page, torch.arange(tokens) + 2 * page + tokens
+    for layer_id, none in enumerate(case.layers, first):
+        rows = torch.randn((tokens, *contents.row_shapes["rows"]), generator=generator).to(given["dtype"])
+        contents.store(layer_named(layer_id), slots, [rows])
+        drawn = _Drawn(subject, generator, page, range(1, 1 + tokens), tokens)
+        drawn.slots = slots
+        if none:
+            _expect_refused(pool, layer_id, drawn)
+        else:
+            drawn.store(pool, layer_id)
+        held[layer_id] = (rows, None if none else drawn.keys)
+    if hasattr(pool, "get_state_buf_infos"):
+        lengths = list(pool.get_state_buf_infos()[2])
+        # The host counts layers by their place in the list (`index_key_cache.py`, SGLang 0.5.18).
         expect(
-            not len(wrong),
-            f"{name}() does not give back what was stored in page {case.pages[wrong[0] // case.page_size]}"
-            if len(wrong)
-            else "",
+            [length > 0 for length in lengths] == [not none for none in case.layers],
+            f"get_state_buf_infos() lists {lengths} bytes per page, and layers {list(case.layers)} keep no keys",
+            fix="list every layer in its place, with 0 bytes per page where it keeps no keys",
         )
+    pool.load_cpu_copy(pool.get_cpu_copy(slots.to(subject.device)), there.to(subject.device))
+    for layer_id, (rows, kept) in held.items():
+        for where in (slots, there):
+            rest = (
+                f"of layer {layer_id} in slots {where.tolist()} are not those that were stored, or came back"
+            )
+            got = contents.rows(layer_id)["rows"].read()[where]
+            expect(np.array_equal(got, raw_bytes(rows)), f"the rows {rest}")
+            index = None if kept is None else contents.fixture.index_keys(pool, layer_id, given)
+            same = index is not None and np.array_equal(index.read()[where, :_DIM], kept.numpy())
+            expect(kept is None or same, f"the indexer keys {rest}")
 
 
-def _random_keys(generator: torch.Generator, tokens: int, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The bytes of fp8 keys, and their scales."""
-    key_bytes = torch.randint(0, 120, (tokens, dim), generator=generator, dtype=torch.uint8)
-    return key_bytes, torch.rand(tokens, dim // 128, generator=generator) + 0.5
-
-
-def _keys_of_a_request(
-    subject: Subject, case: Keys, pool: PoisonedPool, layer_id: int, page_ids: list[int]
-) -> None:
-    generator = subject.torch_rng()
-    slots = [page * case.page_size + at for page in page_ids for at in range(case.page_size)][: case.tokens]
-    key_bytes, scales = _random_keys(generator, case.tokens, case.index_head_dim)
-    pool.pool.set_index_k_scale_buffer(
-        layer_id,
-        pool.locations(slots),
-        key_bytes.view(torch.float8_e4m3fn).to(subject.device),
-        scales.to(subject.device),
-    )
-    rows = np.concatenate((raw_bytes(key_bytes), raw_bytes(scales)), axis=1)
-    pool.image.store(f"{INDEXER} of layer {layer_id}", slots, rows)
-    pool.verify(f"storing the indexer's keys of {case.tokens} tokens")
-
-    pages = torch.tensor(page_ids, device=subject.device, dtype=torch.int32)
-    for name, wanted in (("get_index_k_continuous", key_bytes), ("get_index_k_scale_continuous", scales)):
-        got = getattr(pool.pool, name)(layer_id, case.tokens, pages)
+def _expect_refused(pool: Any, layer_id: int, drawn: _Drawn) -> None:
+    """A layer without keys refuses them in words about the layer."""
+    keys = f"indexer keys for layer {layer_id}"
+    try:
+        drawn.store(pool, layer_id)
+    except Exception as error:  # noqa: BLE001 - any clear refusal will do
         expect(
-            np.array_equal(raw_bytes(got).reshape(case.tokens, -1), raw_bytes(wanted)),
-            f"{name}() does not give back what was stored",
-            fix="walk the request's pages in the order given, and cut at its length",
+            str(layer_id) in str(error) and not isinstance(error, IndexError),
+            f"{keys}, which keeps none, raise {type(error).__name__}: {error}; that does not name the layer",
         )
-
-
-def _keys_of_requests(subject: Subject, case: Keys, pool: PoisonedPool) -> None:
-    """Of one request of the case's tokens, one without tokens, and one whose only page is the first's last."""
-    page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
-    rest = case.tokens - (len(page_ids) - 1) * case.page_size
-    layer_id = pool.layers[0]
-    table = torch.zeros(3, len(page_ids) + 3, dtype=torch.int32)
-    table[0, : len(page_ids)] = torch.tensor(page_ids)
-    table[2, 0] = page_ids[-1]
-    given = table.to(subject.device)[:, : len(page_ids)]
-    lengths = torch.tensor([case.tokens, 0, rest], dtype=torch.int32, device=subject.device)
-    got = pool.pool.get_index_k_scale_buffer(layer_id, lengths, given, case.tokens + rest, case.tokens)
-    for one, name in zip(got, ("get_index_k_continuous", "get_index_k_scale_continuous"), strict=True):
-        read = getattr(pool.pool, name)
-        parts = (case.tokens, page_ids), (rest, page_ids[-1:])
-        wanted = [
-            raw_bytes(read(layer_id, n, torch.tensor(pages, device=subject.device, dtype=torch.int32)))
-            for n, pages in parts
-        ]
-        expect(
-            np.array_equal(raw_bytes(one).reshape(-1), np.concatenate([part.reshape(-1) for part in wanted])),
-            f"of requests of {case.tokens}, 0 and {rest} tokens get_index_k_scale_buffer() does not give what {name}()"
-            " gives of each, one behind the other",
-            fix="walk each request's row of page_indices by its stride, and cut at its own length",
-        )
+    else:
+        raise CheckFailed(f"{keys} are taken, and skip_topk_layers says that it keeps none")

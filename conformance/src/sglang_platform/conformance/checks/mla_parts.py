@@ -71,27 +71,22 @@ def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> Non
         wanted = pool.dtype if name is None else getattr(torch, name)
         loc = pool.locations([*slots, *again], _OF_SLOTS[at % 2])
         got = pool.pool.get_mla_kv_buffer(layer, loc, None if name is None else wanted)
-        for what, part, true in (
-            ("latent", got[0], numbers[..., :rank]),
-            ("rotated", got[1], numbers[..., rank:]),
-        ):
+        asked = (
+            f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None}, by slots of"
+            f" {loc.dtype} of which {len(again)} stand twice, gives"
+        )
+        parts = zip(("latent", "rotated"), got, (numbers[..., :rank], numbers[..., rank:]), strict=True)
+        for what, part, true in parts:
             if part is None and true.numel() == 0:
                 continue
-            asked = (
-                f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None}, by slots of"
-                f" {loc.dtype} of which {len(again)} stand twice,"
-            )
-            expect(part is not None, f"{asked} gives no {what} part")
-            expect(
-                part.dtype == wanted, f"{asked} gives the {what} part in {part.dtype}; it must be {wanted}"
-            )
+            expect(part is not None, f"{asked} no {what} part")
+            expect(part.dtype == wanted, f"{asked} the {what} part in {part.dtype}; it must be {wanted}")
             expect(
                 part.numel() == true.numel() and len(part) == len(loc),
-                f"{asked} gives the {what} part of {len(loc)} slots as {list(part.shape)}",
+                f"{asked} the {what} part of {len(loc)} slots as {list(part.shape)}",
             )
+            flat, bytes_of = true.reshape(len(loc), -1), raw_bytes(part.reshape(len(loc), -1))
             expect(
-                np.array_equal(
-                    raw_bytes(part.reshape(len(loc), -1)), stored_bytes(true.reshape(len(loc), -1), wanted)
-                ),
-                f"{asked} gives another {what} part than was stored",
+                np.array_equal(bytes_of, stored_bytes(flat, wanted)),
+                f"{asked} another {what} part than was stored",
             )
