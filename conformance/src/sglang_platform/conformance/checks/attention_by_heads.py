@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 
@@ -52,28 +51,18 @@ def latent_prefills_by_heads_attention(subject: Subject, case: PrefillByHeads) -
     """A prefill without a prefix, for which models with latent attention hand over keys and values by heads, values
     as a slice, and store the latent rows themselves: causal within each request, batch after batch on one backend; or
     it is refused."""
-    backend = None
-    for number, lengths in enumerate(case.batches):
+    backend, page, (key_dim, value_dim) = None, subject.declares.page_sizes[0], case.dims
+    rule = AttentionRule(key_dim**-0.5 * 1.25)
+    fields = {f"tp_{one}_head_num": case.heads for one in "qkv"}
+    fields |= {"qk_head_dim": key_dim, "v_head_dim": value_dim, "sliding_window_size": -1}
+    for number, lengths in enumerate(case.batches, 1):
         requests = tuple((0, length) for length in lengths)
-        page = subject.declares.page_sizes[0]
-        step = AttentionStep(
-            subject, AttentionCase("extend", requests, (2, 1), (16, 8), page, case.dtype, kind="mla")
-        )
+        wanted = AttentionCase("extend", requests, (2, 1), (16, 8), page, case.dtype, kind="mla")
+        step = AttentionStep(subject, wanted)
         backend = step.__dict__["backend"] = backend or step.backend
-        key_dim, value_dim = case.dims
-        q, k = (step.random_tokens(sum(lengths), case.heads, key_dim) for _ in range(2))
-        v = step.random_tokens(sum(lengths), case.heads, value_dim)
-        scale = key_dim**-0.5 * 1.25
+        q, k, v = (step.random_tokens(sum(lengths), case.heads, dim) for dim in (key_dim, key_dim, value_dim))
         step.__dict__["layer"] = subject.parts.attention_layer(
-            layer_id=step.layer_id,
-            tp_q_head_num=case.heads,
-            tp_k_head_num=case.heads,
-            tp_v_head_num=case.heads,
-            qk_head_dim=key_dim,
-            v_head_dim=value_dim,
-            scaling=scale,
-            sliding_window_size=-1,
-            logit_cap=0.0,
+            layer_id=step.layer_id, scaling=rule.scale, logit_cap=0.0, **fields
         )
         # Values and a part of the keys come from one projection.
         projected = torch.cat((k, v), dim=2).to(subject.device)
@@ -84,15 +73,13 @@ def latent_prefills_by_heads_attention(subject: Subject, case: PrefillByHeads) -
         if out is None:
             return
         got = out.cpu().reshape(sum(lengths), case.heads, value_dim)
-        for first, length in zip(accumulate((0, *lengths)), lengths, strict=False):
-            rows = slice(first, first + length)
-            wanted = attention(
-                q[rows], k[rows], v[rows], AttentionRule(scale), first_position=0, dtype=step.dtype
-            )
-            ratio, where = worst_element(got[rows], wanted)
+        for length, *parts in zip(lengths, *(one.split(lengths) for one in (got, q, k, v)), strict=True):
+            answered, *tokens = parts
+            wanted_of_it = attention(*tokens, rule, first_position=0, dtype=step.dtype)
+            ratio, where = worst_element(answered, wanted_of_it)
             expect(
                 CURRENT.judged(ratio, got.dtype) <= 1,
-                f"batch {number + 1}, of requests of {list(lengths)} tokens: wrong by {ratio:.3g} times the bound in"
+                f"batch {number}, of requests of {list(lengths)} tokens: wrong by {ratio:.3g} times the bound in"
                 f" the request of {length}, at {list(where)}",
-                case={"batch": number + 1},
+                case={"batch": number},
             )

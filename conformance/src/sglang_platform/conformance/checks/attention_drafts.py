@@ -118,21 +118,20 @@ class _DraftStep(AttentionStep):
         if rule.window is not None:
             depth = cached + sees.sum(1) - 1
             visible &= torch.cat((torch.arange(cached), depth)) >= depth[:, None] - rule.window
-        q, dtype = self.q[request], self.computed_in
-        if not (as_given and self.case.kv_scales):
-            return attention(q, k, v, rule, first_position=cached, dtype=dtype, visible=visible)
-        rows = []
-        for at, draft in enumerate(self.handed_over):
-            came = cached + draft if self.as_they_came == "itself" else slice(cached, None)
-            own_k, own_v = k.clone(), v.clone()
-            own_k[came], own_v[came] = self.k[request][came].double(), self.v[request][came].double()
-            one = slice(at, at + 1)
-            rows.append(
-                attention(
-                    q[one], own_k, own_v, rule, first_position=cached, dtype=dtype, visible=visible[one]
-                )
+        if (
+            as_given and self.case.kv_scales
+        ):  # as more keys, which are seen in the place of those that are stored
+            came = torch.full_like(sees, self.as_they_came == "all")
+            came[range(len(sees)), self.handed_over] = True
+            new = visible[:, cached:]
+            visible = torch.cat((visible[:, :cached], new & ~came, new & came), dim=1)
+            k, v = (
+                torch.cat((stored, given[request][cached:].double()))
+                for stored, given in ((k, self.k), (v, self.v))
             )
-        return Expected(torch.cat([row.value for row in rows]), torch.cat([row.bound for row in rows]))
+        return attention(
+            self.q[request], k, v, rule, first_position=cached, dtype=self.computed_in, visible=visible
+        )
 
 
 @check(
@@ -156,7 +155,7 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
     may_refuse = case.mask is not None and "draft_tree" not in subject.declares.attention_features
     with refused_in_words("drafts that form a tree") if may_refuse else nullcontext():
         _verify(step, [own] * count, case.mask)
-        decode = AttentionStep.following(step, "decode", range(len(case.step.requests)), 0.9)
+        decode = AttentionStep.following(step, "decode", range(count), 0.9)
         decode.__class__ = AttentionStep
         judge(decode, decode.got())
         if case.mask is not None:

@@ -56,25 +56,29 @@ class UndeclaredFeature:
 
 def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[UndeclaredFeature]:
     """For each feature that is not declared, the steps of most tokens in which leaving it out shows."""
-    for feature in FEATURES.values():
-        if feature.refused_with is None or feature.name in subject.declares.attention_features:
-            continue
-        assert feature.cases is not None
-        shows = {feature.name: feature.refused_with}
-        cases = [case for case in feature.cases(subject, rng) if case.features == shows]
-        for mode in ("decode", "extend"):
-            last = [case for case in cases if case.mode == mode][-1:]
-            yield from (UndeclaredFeature(feature.name, case) for case in last)
     declared = subject.declares.attention_features
+    found: list[tuple[str, list[AttentionCase]]] = []
+    for feature in FEATURES.values():
+        if feature.refused_with is not None and feature.name not in declared:
+            assert feature.cases is not None
+            shows = {feature.name: feature.refused_with}
+            found.append(
+                (feature.name, [one for one in feature.cases(subject, rng) if one.features == shows])
+            )
     for name in FIELDS:
-        if (name == "is_cross_attention" and "cross_attention" in declared) or (
-            name == "logit_capping_method" and "logit_cap" not in declared
+        bends = name == "logit_capping_method"
+        if (
+            ("logit_cap" in declared)
+            if bends
+            else (name != "is_cross_attention" or "cross_attention" not in declared)
         ):
-            continue
-        asked = {"logit_cap": 1.0} if name == "logit_capping_method" else {}
+            asked = {"logit_cap": 1.0} if bends else {}
+            found.append((name, [one.using(**asked) for one in feature_steps(subject)]))
+    for name, cases in found:
         for mode in ("decode", "extend"):
-            steps = [case for case in feature_steps(subject) if case.mode == mode]
-            yield UndeclaredFeature(name, steps[-1].using(**asked))
+            yield from (
+                UndeclaredFeature(name, case) for case in [one for one in cases if one.mode == mode][-1:]
+            )
 
 
 @check(

@@ -30,19 +30,11 @@ _LEAST = 1 << 20
 def small_rows(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     """A prefill of each kind of pool, of few heads, so that rows of a batch are small beside what is for all pairs."""
     smallest: dict[str, AttentionCase] = {}
-    for case in edge_cases(subject, rng):
-        known = smallest.get(case.kind)
-        if not case.features and (known is None or _width(case) < _width(known)):
-            smallest[case.kind] = case
+    for case in sorted(edge_cases(subject, rng), key=lambda one: one.heads[0] * max(one.dims)):
+        smallest.setdefault(case.kind, case)
+    page, dtype = max(subject.declares.page_sizes), compute_dtypes(subject)[0]
     for case in smallest.values():
-        page = max(subject.declares.page_sizes)
-        yield AttentionCase(
-            "extend", (), case.heads, case.dims, page, compute_dtypes(subject)[0], kind=case.kind
-        )
-
-
-def _width(case: AttentionCase) -> int:
-    return case.heads[0] * max(case.dims)
+        yield replace(case, mode="extend", requests=(), page_size=page, dtype=dtype)
 
 
 @check(
