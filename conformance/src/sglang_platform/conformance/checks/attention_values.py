@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +18,15 @@ from sglang_platform.conformance.fixtures.attention_cases import (
     edge_cases,
     eight_bit_caches,
     extend,
-    feature_shapes,
-    feature_steps,
+    one_of_each,
     over,
+    served_heads,
     steps,
 )
 from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
 from sglang_platform.conformance.fixtures.attention_numbers import BLOCKS
 from sglang_platform.conformance.fixtures.attention_rows import row
+from sglang_platform.conformance.fixtures.pairwise import pairwise
 from sglang_platform.conformance.requirement import attention_feature, kv_kind
 from sglang_platform.conformance.subject import Subject
 
@@ -90,6 +91,7 @@ row(
 # Features at their ranges, and beside each other
 
 _SHORT = (decode(40, 3), extend((21, 6), (0, 30)))
+_STEPS = (decode(16, 90, 40), extend((20, 17), (0, 9), (64, 1)), ("mixed", ((0, 30), (40, 1), (17, 6))))
 _SPLIT = (1025, 2049, 4097, 8193, 9000)
 """Tokens of a context: one more than what splits of keys hold, and many of them."""
 
@@ -168,34 +170,50 @@ row(
 )
 
 
-def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """Every two of the declared features that one layer can ask for, in decode and extend, at unlike shapes."""
+def _shapes(subject: Subject, kind: str) -> dict[str, Sequence[Any]]:
+    """What differs in pools of keys and values, and of latent rows."""
+    if kind == "mla":
+        return {"heads": [(heads, 1) for heads in (2, 7, 16)], "dims": [(16, 8), (128, 64), (512, 64)]}
     asked = asked_beside_others(subject)
-    each = [{name: value} for name, value in asked.items()]
-    pairs: list[dict[str, object]] = [dict(pair) for pair in itertools.combinations(asked.items(), 2)]
-    pairs += [asked] if len(asked) > 2 else []
-    plain, cached = list(feature_steps(subject)), list(eight_bit_caches(subject))
-    mixed = [replace(case, mode="mixed", requests=((0, 30), (40, 1), (17, 6))) for case in plain]
-    if "mixed_batch" not in subject.declares.attention_features:
-        mixed = []
-    for at, features in enumerate(pairs):
-        yield from (replace(case, features=features) for case in plain[at % 2 :: 2])
-    for at, features in enumerate(each):
-        for scaled in cached:
-            yield from (replace(case, features=features, **scaled) for case in plain[at % 2 :: 2])
-        yield from (replace(case, features=features) for case in mixed[at % 2 :: 2])
-    yield from (replace(case, **scaled) for case in mixed[:2] for scaled in cached)
-    for case in feature_shapes(subject):
-        yield from (replace(case, features=features) for features in each)
-        yield from (replace(case, **scaled) for scaled in cached[:1])
+    together = [names for n in range(len(asked) + 1) for names in itertools.combinations(asked, n)]
+    return {
+        "features": [{name: asked[name] for name in names} for names in together],
+        "heads": served_heads(subject),
+        "dims": [(16, 16), (64, 64), (128, 128), (192, 128), (80, 80)],
+        "cache": [{}, *eight_bit_caches(subject)],
+    }
+
+
+def pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """Rows in which each two values of two dimensions meet, for each kind of pool, each in decode and in extend; where
+    both are in one batch, each third."""
+    for case in one_of_each(subject):
+        dimensions = {
+            **_shapes(subject, case.kind),
+            "page_size": list(subject.declares.page_sizes),
+            "dtype": compute_dtypes(subject),
+            "handed": ["flat", "slices", "by heads", "part of heads"],
+            "drawn": [None, "far below", "far above"],
+            "shared": [0, 1],
+            "poisoned": [False, True],
+            "then": [(), (("decode", (2, 0), 2.0), ("extend", (1, 2), 0.5)), (("extend", (0,), 1.0),)],
+        }
+        mixed = case.kind == "mha" and "mixed_batch" in subject.declares.attention_features
+        for number, fields in enumerate(pairwise(dimensions, rng)):
+            scaled = fields.pop("cache", {})
+            shared = fields["shared"] = fields["shared"] * fields["page_size"]
+            for mode, requests in _STEPS[: 3 if mixed and number % 3 == 0 else 2]:
+                requests = tuple((cached + shared, new) for cached, new in requests)
+                yield replace(case, mode=mode, requests=requests, **fields, **scaled)
 
 
 row(
     "pairs_of_features",
-    "Any two declared features in one layer give what both together mean, and each holds at every grouping of heads and"
-    " every head size, with values as wide as keys and narrower.",
-    feature_pairs,
-    requires=_ROWS_OF_THE_CACHE,
+    "Any two of what one step may be give what both together mean: declared features, alone and together, modes,"
+    " groupings of heads, head sizes with values as wide as keys and narrower, page sizes, types, 8-bit caches, the way"
+    " in which tokens are handed over, scores far from zero, shared prefixes, NaN in other slots, and steps that"
+    " follow.",
+    pairs,
     seconds=120,
     fix="each feature must hold beside every other that is declared: window and cap, sinks and window, a scaled fp8 "
     "cache and any of them",
