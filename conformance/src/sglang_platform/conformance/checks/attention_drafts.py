@@ -3,14 +3,12 @@ draft model with several beams."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Literal
 
 import torch
 
@@ -21,9 +19,8 @@ from sglang_platform.conformance.fixtures.attention_features import each_beside_
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_rows import SERVED
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
-from sglang_platform.conformance.fixtures.draft_trees import to_verify, tree
+from sglang_platform.conformance.fixtures.draft_trees import DraftStep, to_verify, tree
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.attention import AttentionRule, Expected, attention
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.speculative import DraftPlace
 
@@ -71,69 +68,6 @@ def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
             yield DraftsToVerify(replace(step, requests=requests), parents, mask)
 
 
-class _DraftStep(AttentionStep):
-    """A step of which each new token sees the prefix and some of the new ones.
-
-    `handed_over`: which m of the n that were laid out the backend is given. `sees`: of each request bool [m, n], who of
-    them sees whom.
-    `as_they_came`: which drafts a draft is taken to read as they are handed over, of a variant that is `as_given`.
-    """
-
-    sees: Sequence[torch.Tensor]
-    handed_over: list[int]
-    as_they_came: Literal["itself", "all"] = "itself"
-
-    def handed(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        now, part = self.handed_over, copy.copy(self)
-        prefixes = [cached for cached, _ in self.case.requests]
-        part.k, part.v = (
-            [rows[cached:][now] for rows, cached in zip(each, prefixes, strict=True)]
-            for each in (self.k, self.v)
-        )
-        part.case = replace(self.case, requests=((0, len(now)),) * len(prefixes))
-        return AttentionStep.handed(part)
-
-    def hand_over(self, mode: str, slots: Any, positions: torch.Tensor, spec_info: Any) -> None:
-        """As a batch whose lengths are those of the prefixes."""
-        prefixes = torch.tensor([cached for cached, _ in self.case.requests])
-        self.__dict__["batch"] = self.subject.parts.forward_batch(
-            mode,
-            batch_size=len(prefixes),
-            req_pool_indices=torch.tensor(self.rows),
-            seq_lens=prefixes,
-            seq_lens_cpu=prefixes,
-            seq_lens_sum=int(prefixes.sum()),
-            out_cache_loc=torch.as_tensor(slots),
-            positions=positions,
-            spec_info=spec_info,
-        )
-
-    def _expected_of(
-        self, request: int, rule: AttentionRule, *, as_given: bool = False, **variant: Any
-    ) -> Expected:
-        cached, _ = self.case.requests[request]
-        sees = self.sees[request]
-        k, v = self.stored(self.k[request], 0), self.stored(self.v[request], 1)
-        visible = torch.cat((torch.ones(len(sees), cached, dtype=torch.bool), sees), dim=1)
-        if rule.window is not None:
-            depth = cached + sees.sum(1) - 1
-            visible &= torch.cat((torch.arange(cached), depth)) >= depth[:, None] - rule.window
-        if (
-            as_given and self.case.kv_scales
-        ):  # as more keys, which are seen in the place of those that are stored
-            came = torch.full_like(sees, self.as_they_came == "all")
-            came[range(len(sees)), self.handed_over] = True
-            new = visible[:, cached:]
-            visible = torch.cat((visible[:, :cached], new & ~came, new & came), dim=1)
-            k, v = (
-                torch.cat((stored, given[request][cached:].double()))
-                for stored, given in ((k, self.k), (v, self.v))
-            )
-        return attention(
-            self.q[request], k, v, rule, first_position=cached, dtype=self.computed_in, visible=visible
-        )
-
-
 @check(
     level=Level.KERNELS,
     requires=SERVED,
@@ -148,7 +82,7 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
     other requests, and all of the prefix, with the host's mask in both of its forms. Steps with one tree for all
     requests and with one for each, and a decode between them, on one backend. Trees may be refused in words where
     `draft_tree` is not declared."""
-    step, n = _DraftStep(subject, case.step), len(case.parents)
+    step, n = DraftStep(subject, case.step), len(case.parents)
     step.handed_over = list(range(n))
     count = len(case.step.requests)
     own, alone = tree(case.parents), torch.eye(n, dtype=torch.bool)
@@ -165,7 +99,7 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
             _verify(step, [trees[at % 3] for at in range(count)], case.mask)
 
 
-def _verify(step: _DraftStep, sees: Sequence[torch.Tensor], mask: str | None) -> None:
+def _verify(step: DraftStep, sees: Sequence[torch.Tensor], mask: str | None) -> None:
     """Hand the drafts over as a batch that verifies: its lengths are those of the prefixes."""
     step.sees, step.as_they_came = sees, "itself"
     prefixes = torch.tensor([cached for cached, _ in step.case.requests])
@@ -241,7 +175,7 @@ def beams(subject: Subject, rng: random.Random) -> Iterator[Beams]:
 def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
     """In a step of a draft model each beam sees its request's prefix and its own tokens of the steps so far, and no
     other beam's."""
-    step, tokens = _DraftStep(subject, case.step), case.beams * case.steps
+    step, tokens = DraftStep(subject, case.step), case.beams * case.steps
     step.store_new_tokens()
     prefixes = torch.tensor([cached for cached, _ in case.step.requests])
     step.handed_over = [beam * case.steps + case.at for beam in range(case.beams)]

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.packed_pool import DTYPE, Packed, PackedPool
 from sglang_platform.conformance.fixtures.poisoned_pool import page_sizes
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
 from sglang_platform.conformance.fixtures.pool_memory import bytes_behind
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.precision import format_of
 from sglang_platform.conformance.requirement import all_of, kv_dtype, kv_kind
 from sglang_platform.conformance.subject import Subject
-
-TILE = 128
-_SMALL = 1e-5
-"""The largest number of a small tile."""
-
-_LEAST = 1e-4
-"""Scales need not follow tiles whose largest number is smaller: DeepSeek's own do not."""
-DTYPE = "float8_e4m3fn"
-"""The type that SGLang packs rows of."""
 
 _PACKS = (all_of(kv_kind("dsa"), kv_dtype(DTYPE)),)
 _FIX = (
@@ -34,118 +24,11 @@ _FIX = (
 )
 
 
-@dataclass(frozen=True)
-class Packed:
-    page_size: int
-    rank: int
-    rotated: int
-
-    @property
-    def width(self) -> int:
-        """Bytes of a row."""
-        return self.rank + 4 * (self.rank // TILE) + 2 * self.rotated
-
-
 def packed_rows(subject: Subject, rng: random.Random) -> Iterator[Packed]:
     sizes = page_sizes(subject, "dsa")
     yield Packed(sizes[0], 128, 16)
     yield Packed(sizes[-1], 256, 64)
     yield Packed(sizes[-1], 512, 64)
-
-
-class PackedPool:
-    """The pool, and what its slots must be worth."""
-
-    def __init__(self, subject: Subject, case: Packed) -> None:
-        self.case, self.device = case, subject.device
-        self.generator = subject.torch_rng()
-        self.fields = subject.pool_keywords(
-            "dsa",
-            size=3 * case.page_size + (-(3 * case.page_size) % 16),
-            page_size=case.page_size,
-            dtype=DTYPE,
-            kv_lora_rank=case.rank,
-            qk_rope_head_dim=case.rotated,
-            kv_cache_dim=case.width,
-            layer_num=2,
-            start_layer=3,
-        )
-        try:
-            self.pool = subject.pool("dsa", **self.fields)
-        except NotImplementedError as refused:
-            expect(str(refused), "packed rows are refused without a word")
-            raise NotApplicable(f"the pool refuses packed rows: {refused}") from refused
-        self.layers = (3, 4)
-        self.slots = self.fields["size"] + case.page_size
-        everywhere = torch.arange(self.slots)
-        self.held = {layer: self.random_rows(self.slots) for layer in self.layers}
-        for layer in self.layers:
-            self.store(layer, everywhere, self.random_rows(self.slots), whole=True)
-
-    def random_rows(self, n: int) -> torch.Tensor:
-        """bfloat16 [n, 1, rank + rotated]. Tiles differ in size by a thousand: a scale for all would lose the small.
-        Of five rows one has a tile of zeros, one a tile of numbers whose scale float16 does not hold, and one rotated
-        numbers that float16 does not hold."""
-        rank = self.case.rank
-        rows = torch.randn(n, 1, rank + self.case.rotated, generator=self.generator)
-        for tile in range(rank // TILE):
-            rows[..., tile * TILE : (tile + 1) * TILE] *= 32.0 ** (tile % 3) / 16
-        rows[1::5, :, rank - TILE : rank] = 0
-        rows[2::5, :, :TILE] *= _SMALL / rows[2::5, :, :TILE].abs().amax(dim=-1, keepdim=True)
-        rows[3::5, :, rank::2] *= 1e5
-        rows[3::5, :, rank + 1 :: 2] *= 1e-7
-        return rows.to(torch.bfloat16)
-
-    def some_slots(self, n: int) -> torch.Tensor:
-        """None of the padding page."""
-        first = self.case.page_size
-        return torch.randperm(self.slots - first, generator=self.generator)[:n] + first
-
-    def store(self, layer: int, slots: torch.Tensor, rows: torch.Tensor, *, whole: bool) -> None:
-        """In one piece or in two, and remember it."""
-        loc, given = slots.to(self.device), rows.to(self.device)
-        if whole:
-            self.pool.set_kv_buffer(layer_named(layer), loc, given, given[..., : self.case.rank])
-        else:
-            latent, rotated = given[..., : self.case.rank], given[..., self.case.rank :]
-            self.pool.set_mla_kv_buffer(layer_named(layer), loc, latent, rotated)
-        self.held[layer][slots] = rows
-
-    def verify(self, after: str) -> None:
-        """Every slot of every layer is worth what was stored, but for the padding page's, which nobody reads."""
-        everywhere = torch.arange(self.slots, device=self.device)
-        for layer, rows in self.held.items():
-            got = self.pool.get_mla_kv_buffer(layer_named(layer), everywhere, torch.float32)
-            parts, wanted = [part.clone() for part in got], rows.double()
-            for one in (*parts, wanted):
-                one[: self.case.page_size] = 0
-            self._verify(f"after {after}: layer {layer}", parts, wanted)
-
-    def _verify(self, where: str, got: Any, wanted: torch.Tensor) -> None:
-        rank = self.case.rank
-        latent, rotated = (part.cpu().double().reshape(self.slots, -1) for part in got)
-        wanted = wanted[:, 0]
-        tiles = wanted[:, :rank].reshape(self.slots, -1, TILE)
-        form = format_of(torch.float8_e4m3fn)
-        # A scale may be rounded up to a power of two: half of the range is left then, and the smallest steps double.
-        scale = 2 * tiles.abs().amax(dim=-1, keepdim=True).clamp(min=_LEAST) / form.largest
-        bound = (tiles.abs() * form.unit_roundoff * 1.02 + scale * 2.0**-10).reshape(self.slots, rank)
-        for part, values, true, limit in (
-            ("latent", latent, wanted[:, :rank], bound),
-            ("rotated", rotated, wanted[:, rank:], torch.zeros(1, dtype=torch.float64)),
-        ):
-            off = (values - true).abs()
-            wrong = torch.nonzero(~(off <= limit).all(dim=1)).flatten().tolist()
-            if wrong:
-                slot = wrong[0]
-                at = int(
-                    (off[slot] - (limit[slot] if len(limit) > 1 else 0)).nan_to_num(float("inf")).argmax()
-                )
-                expect(
-                    False,
-                    f"{where}, the {part} part of slots {wrong[:6]} is not what was stored: number {at} of slot {slot}"
-                    f" is {float(values[slot, at]):.6g}, and must be {float(true[slot, at]):.6g}",
-                )
 
 
 @check(level=Level.MEMORY, requires=_PACKS, cases=packed_rows, founds="dsa pool", fix=_FIX)

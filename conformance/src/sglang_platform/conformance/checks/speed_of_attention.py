@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import torch
-
 from sglang_platform.conformance.check import check
-from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import (
     compute_dtypes,
-    decode_cases,
-    edge_cases,
     eight_bit_dtypes,
 )
 from sglang_platform.conformance.fixtures.attention_rows import SERVED
-from sglang_platform.conformance.fixtures.attention_step import AttentionStep
+from sglang_platform.conformance.fixtures.timed_attention import (
+    Requests,
+    TimedAttention,
+    timed_attention,
+    torchs_work,
+    work_of,
+)
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -37,73 +35,6 @@ _LARGE_POOL, _LARGE_TABLE = 16384, (256, 131072)
 _LENGTHS = 160
 _KNOWN = 40
 """Steps at lengths of their own before any is timed."""
-
-Requests = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class TimedAttention:
-    """`contexts`: tokens of a request, smallest first."""
-
-    kind: str
-    heads: tuple[int, int]
-    dims: tuple[int, int]
-    contexts: tuple[int, ...]
-
-    def step(
-        self, subject: Subject, mode: Literal["decode", "extend"], requests: Requests, **more: Any
-    ) -> AttentionStep:
-        """Of requests (cached tokens, new tokens). `more`: further fields of the case."""
-        more = {"dtype": compute_dtypes(subject)[0], **more}
-        page = max(subject.declares.page_sizes)
-        return AttentionStep(
-            subject, AttentionCase(mode, requests, self.heads, self.dims, page, kind=self.kind, **more)
-        )
-
-
-def timed_attention(subject: Subject, rng: random.Random) -> Iterator[TimedAttention]:
-    """One shape of each kind of pool that attention is declared for, large enough that its arithmetic shows."""
-    shapes = {(case.kind, case.heads) for cases in (edge_cases, decode_cases) for case in cases(subject, rng)}
-    if any(kind == "mha" for kind, _ in shapes):
-        heads = max((heads for kind, heads in shapes if kind == "mha"), key=lambda one: (one[1], one[0]))
-        yield TimedAttention("mha", heads, (64, 64), (64, 512, 2048))
-    if any(kind == "mla" for kind, _ in shapes):
-        yield TimedAttention("mla", (16, 1), (512, 64), (64, 256, 1024))
-
-
-def _work(step: AttentionStep, *, new_memory: bool = False) -> Work:
-    """Metadata and attention of the batch, as one layer of a step has them, again and again."""
-    given = step.handed()
-    backend, batch, layer = step.backend, step.batch, step.layer
-
-    def run() -> None:
-        backend.init_forward_metadata(batch)
-        backend.forward(*given, layer, batch)
-
-    return Work(run, new_memory=new_memory)
-
-
-def _torchs(step: AttentionStep) -> Callable[[], Any]:
-    """The same arithmetic without a cache: two products of matrices for each request."""
-    device, scale, kv_heads = step.subject.device, step.scale, step.case.heads[1]
-
-    def grouped(rows: torch.Tensor) -> torch.Tensor:
-        """[n, heads * groups, d] -> [heads, n * groups, d], so that a group reads its key head once."""
-        n, _, dim = rows.shape
-        return rows.reshape(n, kv_heads, -1, dim).transpose(0, 1).reshape(kv_heads, -1, dim).to(device)
-
-    parts = [
-        (grouped(q).contiguous(), grouped(k).contiguous().transpose(1, 2), grouped(v).contiguous())
-        for q, k, v in zip(step.q, step.k, step.v, strict=True)
-    ]
-
-    def run() -> None:
-        for query, keys, values in parts:
-            scores = torch.matmul(query.float(), keys.float()) * scale
-            torch.matmul(torch.softmax(scores, dim=-1), values.float())
-
-    return run
-
 
 _timed = partial(check, level=Level.KERNELS, requires=SERVED, cases=timed_attention, seconds=300)
 
@@ -123,7 +54,7 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
     )
 
     def over(context: int) -> Work:
-        return _work(decode(((context - 1, 1),) * 2))
+        return work_of(decode(((context - 1, 1),) * 2))
 
     grows = partial(expect_growth, subject)
     contexts = {"what": f"{what} of 2 requests", "of": "tokens of context"}
@@ -132,21 +63,21 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
         grows((512, 4096), over, slack=_SLACK / 1.5, **contexts)
     grows(
         (2, 8, 32),
-        lambda batch: _work(decode(((63, 1),) * batch)),
+        lambda batch: work_of(decode(((63, 1),) * batch)),
         slack=_SLACK,
         what=f"{what} over 64 tokens",
         of="requests",
     )
     grows(
         (1, 16),
-        lambda batch: _work(decode(((longest - 1, 1),) * batch), new_memory=True),
+        lambda batch: work_of(decode(((longest - 1, 1),) * batch), new_memory=True),
         slack=_SLACK / 2,  # there is enough work to tell
         what=f"{what} over {longest} tokens",
         of="requests",
         fix="read for each request its own tokens, and not those of the batch",
     )
     long, short = ((longest * 2 - 1, 1),), ((7, 1),) * _SHORT
-    together, *parts = (_work(decode(requests)).run for requests in (long + short, long, short))
+    together, *parts = (work_of(decode(requests)).run for requests in (long + short, long, short))
     expect_ratio(
         subject,
         Work(together, new_memory=True),  # it takes as much on both sides
@@ -164,8 +95,8 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
         among = decode(((_LARGE_POOL - 1, 1), (63, 1)), table=_LARGE_TABLE, **fields)
         expect_ratio(
             subject,
-            _work(among.following("decode", [1], 1.0), new_memory=True),
-            _work(decode(((63, 1),), **fields), new_memory=True),
+            work_of(among.following("decode", [1], 1.0), new_memory=True),
+            work_of(decode(((63, 1),), **fields), new_memory=True),
             most=_SLACK,
             what=f"{what} over 64 tokens in {[*fields.values()][-1]}, in a pool of {_LARGE_POOL + 64} slots and with a"
             f" request table of {_LARGE_TABLE[0]} rows of {_LARGE_TABLE[1]},",
@@ -182,9 +113,9 @@ def extend_time_grows_with_the_tokens(subject: Subject, case: TimedAttention) ->
     extend, what = partial(case.step, subject, "extend"), f"a prefill ({case.kind})"
     grows, slack = partial(expect_growth, subject), _SLACK
     news, prefixes = (64, 256, 512), case.contexts
-    grows(news, lambda n: _work(extend(((0, n),))), slack=slack / 2, power=2, what=what, of="new tokens")
+    grows(news, lambda n: work_of(extend(((0, n),))), slack=slack / 2, power=2, what=what, of="new tokens")
     what += " of 16 tokens"
-    grows(prefixes, lambda n: _work(extend(((n, 16),))), slack=slack, what=what, of="tokens of prefix")
+    grows(prefixes, lambda n: work_of(extend(((n, 16),))), slack=slack, what=what, of="tokens of prefix")
 
 
 @_timed(
@@ -206,7 +137,7 @@ def _expect_no_plans(subject: Subject, case: TimedAttention, mode: Literal["deco
         """The first request with one token more, on the same backend."""
         first, n = step.following(mode, [0], 1.0), next(lengths)
         first.k, first.v, first.slots = [first.k[0][:n]], [first.v[0][:n]], [first.slots[0][:n]]
-        latest[:] = [_work(first.following(mode, [0], 1.0))]
+        latest[:] = [work_of(first.following(mode, [0], 1.0))]
 
     def once() -> None:
         latest[0].run()
@@ -240,17 +171,17 @@ def attention_is_not_slower_than_torch(subject: Subject, case: TimedAttention) -
         step = case.step(subject, mode, requests)
         expect_ratio(
             subject,
-            _work(step),
-            Work(_torchs(step)),
+            work_of(step),
+            Work(torchs_work(step)),
             most=_TORCH,
             what=f"{mode} ({case.kind}) of requests of {requests} cached and new tokens",
             beside="matrix products of torch without a cache",
         )
     prefill, shortest = (case.step(subject, "extend", ((0, new),)) for new in (512, 2))
-    products, call = _torchs(prefill), _work(shortest).run
+    products, call = torchs_work(prefill), work_of(shortest).run
     expect_ratio(
         subject,
-        _work(prefill),
+        work_of(prefill),
         Work(lambda: (products(), call())),
         most=_BY_TOKEN,
         what=f"a prefill ({case.kind}) of 512 tokens",
