@@ -52,9 +52,7 @@ class _Drawn:
             got = raw_bytes(getattr(pool, name)(layer_id, self.tokens, self.pages)).reshape(self.tokens, -1)
             wrong = np.flatnonzero((got != raw_bytes(wanted)).any(axis=1))
             page = self.pages[int(wrong[0]) // self.page_size].item() if len(wrong) else None
-            expect(
-                page is None, f"{name}() does not give back what was stored, first in page {page}", fix=fix
-            )
+            expect(page is None, f"{name}() does not give back what was stored in page {page}", fix=fix)
 
 
 @dataclass(frozen=True)
