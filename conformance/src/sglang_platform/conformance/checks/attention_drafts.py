@@ -19,7 +19,7 @@ from sglang_platform.conformance.fixtures.attention_features import each_beside_
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_rows import SERVED
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
-from sglang_platform.conformance.fixtures.draft_trees import DraftStep, to_verify, tree
+from sglang_platform.conformance.fixtures.draft_trees import DraftsBehindPrefixes, to_verify, tree
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.speculative import DraftPlace
@@ -82,7 +82,7 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
     other requests, and all of the prefix, with the host's mask in both of its forms. Steps with one tree for all
     requests and with one for each, and a decode between them, on one backend. Trees may be refused in words where
     `draft_tree` is not declared."""
-    step, n = DraftStep(subject, case.step), len(case.parents)
+    step, n = DraftsBehindPrefixes(subject, case.step), len(case.parents)
     step.handed_over = list(range(n))
     count = len(case.step.requests)
     own, alone = tree(case.parents), torch.eye(n, dtype=torch.bool)
@@ -99,7 +99,7 @@ def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
             _verify(step, [trees[at % 3] for at in range(count)], case.mask)
 
 
-def _verify(step: DraftStep, sees: Sequence[torch.Tensor], mask: str | None) -> None:
+def _verify(step: DraftsBehindPrefixes, sees: Sequence[torch.Tensor], mask: str | None) -> None:
     """Hand the drafts over as a batch that verifies: its lengths are those of the prefixes."""
     step.sees, step.as_they_came = sees, "itself"
     prefixes = torch.tensor([cached for cached, _ in step.case.requests])
@@ -175,7 +175,7 @@ def beams(subject: Subject, rng: random.Random) -> Iterator[Beams]:
 def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
     """In a step of a draft model each beam sees its request's prefix and its own tokens of the steps so far, and no
     other beam's."""
-    step, tokens = DraftStep(subject, case.step), case.beams * case.steps
+    step, tokens = DraftsBehindPrefixes(subject, case.step), case.beams * case.steps
     step.store_new_tokens()
     prefixes = torch.tensor([cached for cached, _ in case.step.requests])
     step.handed_over = [beam * case.steps + case.at for beam in range(case.beams)]
