@@ -20,6 +20,7 @@ OTHERS = {
     "devtools/written.py": "a function's own place, by the rule's `is_plugins`",
     "conformance/blame.py": "whether the suite failed itself, told to its authors",
     "conformance/failing_case.py": "the trace of a failing case",
+    "conformance/fixtures/attention_rows.py": "the place of a row that is a check of the suite",
     "conformance/kits/attention_run.py": "where a test of SGLang's failed, in SGLang's words",
     "conformance/probes/activation.py": "which package imports a module",
     "conformance/probes/platform_import.py": "where a plugin reads the environment",
