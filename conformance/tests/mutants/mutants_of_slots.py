@@ -57,7 +57,7 @@ allocator(
     old="        self._give_back_pages(page_ids.tolist())\n",
     new="        if page_ids.dtype == torch.int32:\n            page_ids = page_ids[:0]\n"
     "        self._give_back_pages(page_ids.tolist())\n",
-    check="memory.page_ids_are_given_back",
+    check="memory.allocator_calls_add_up",
     defect="pages whose numbers have 32 bits stay lent",
     says="torch.int32",
 )
@@ -65,17 +65,17 @@ allocator(
     "PagesOf16Bits",
     old=_TAKEN,
     new=_TAKEN.replace("self._free[:count],", "[page % 65536 for page in self._free[:count]],"),
-    check="memory.thousands_of_pages_come_back",
+    check="memory.allocator_at_served_sizes",
     defect="page numbers are kept in 16 bits",
-    says="each once",
+    says="padding page",
 )
 allocator(
     "GroupKeepsAThousandSlots",
     old="            self.free_group.append(free_index.clone())\n",
     new="            self.free_group.append(free_index[:1000].clone())\n",
-    check="memory.thousands_of_pages_come_back",
+    check="memory.allocator_at_served_sizes",
     defect="a free group has room for the first thousand slots of a call",
-    says="a group of 1 frees",
+    says="after free_group_end()",
 )
 allocator(
     "AvailableByCounting",
@@ -97,9 +97,9 @@ allocator(
     "SlotsPassThroughFloats",
     old="        return torch.tensor(values, dtype=torch.int64, device=self.device)",
     new="        return torch.tensor(values, dtype=torch.float32, device=self.device).long()",
-    check="memory.slots_past_sixteen_million",
+    check="memory.allocator_at_served_sizes",
     defect="slots pass through 32-bit floats",
-    says="does not lie at its place",
+    says="belongs to place",
 )
 pool(
     "MoveWants64Bits",
@@ -214,7 +214,7 @@ allocator(
     "        return got\n",
     check="memory.allocator_at_served_sizes",
     defect="past 512 requests the new pages of a decode are counted from the first free page again",
-    says="requests grew",
+    says="alloc_decode() of 520 requests",
 )
 
 allocator(
@@ -267,5 +267,5 @@ allocator(
     "        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last)\n",
     check="memory.allocator_at_served_sizes",
     defect="where the caller counted the new pages, request 64 goes on behind the last token of request 0",
-    says="whose new pages the caller had counted",
+    says="whose new pages the caller counted",
 )

@@ -43,7 +43,7 @@ CHECKED = {
 }
 """The modules of checks that must notice a change of a file, by how their names begin."""
 
-_SLOW = ("memory.state_machine_adds_up",)
+_SLOW = ("memory.random_histories_add_up",)
 """Only for what survives all others."""
 
 

@@ -23,7 +23,6 @@ from sglang_platform.conformance.check import registered
 SPEED = tuple(name for name, one in registered().items() if of_speed(one))
 LONG = (
     *ONCE,
-    "memory.state_machine_adds_up",
     "memory.random_histories_add_up",
     "kernels.long_context_attention",
     "kernels.wide_batch_attention",

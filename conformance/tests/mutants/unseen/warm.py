@@ -22,7 +22,7 @@ LEVELS = frozenset({"memory", "kernels", "graphs"})
 """Those whose checks need no process of their own."""
 
 SECONDS = 900
-_LAST = ("memory.state_machine_adds_up", "kernels.served_models_attention", "kernels.decode_attention")
+_LAST = ("memory.random_histories_add_up", "kernels.served_models_attention", "kernels.decode_attention")
 
 
 def checks_of(levels: tuple[str, ...]) -> list[Check]:

@@ -1,43 +1,31 @@
-"""Level 3: the paged allocator against a model that knows nothing but sets of pages."""
+"""Level 3: the paged allocator against a model that knows nothing but who has which page.
+
+A script is a series of calls; the history judges each of them (`AllocatorHistory`), and says what to do.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.allocator_history import SLOT_DTYPES
-from sglang_platform.conformance.oracles.allocator_model import AllocatorModel
-from sglang_platform.conformance.oracles.allocator_search import (
-    AllocatorFailure,
-    search_with_hypothesis,
-    search_with_walks,
-)
-from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
+from sglang_platform.conformance.oracles.allocator_history import AllocatorHistory
+from sglang_platform.conformance.oracles.allocator_model import AllocatorFault
+from sglang_platform.conformance.oracles.allocator_scripts import OF_SIZE, SCRIPTS
+from sglang_platform.conformance.oracles.allocator_search import search
 from sglang_platform.conformance.requirement import Requirement, all_of, page_size, paged_allocator
 from sglang_platform.conformance.subject import Subject
 
-__all__ = [
-    "HISTORIES",
-    "PAGED",
-    "Paging",
-    "alloc_decode",
-    "alloc_extend",
-    "build",
-    "expect_adds_up",
-    "paged_sizes",
-    "pagings",
-    "shown",
-]
+__all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
 
-HISTORIES = "histories of the paged allocator"
-"""A part in the sense of `Check.founds`: what random histories find of one call, a check of that call tells better."""
+_CALLS = "calls of the paged allocator"
+"""A part in the sense of `Check.founds`: what random histories find of one call, its script tells better."""
 
 _WHOLE = 16
 """Pages of up to this many tokens are tried with a prefix and new tokens of every length."""
@@ -45,30 +33,47 @@ _WHOLE = 16
 PAGED: tuple[Requirement, ...] = (all_of(paged_allocator(), page_size(at_least=2)),)
 
 
-@dataclass(frozen=True)
-class Paging:
-    page_size: int
-    pages: int
-    rest: int
-
-    @property
-    def size(self) -> int:
-        return self.pages * self.page_size + self.rest
-
-
 def paged_sizes(subject: Subject) -> list[int]:
     return [size for size in subject.declares.page_sizes if size > 1]
 
 
-def pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
+@dataclass(frozen=True)
+class Script:
+    """`given` are further arguments of the script of that name; `rest` are slots that fill no page."""
+
+    script: str
+    page_size: int
+    pages: int
+    rest: int = 0
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def _history(subject: Subject, case: Any, **more: Any) -> AllocatorHistory:
+    def make(size: int, page_size: int, need_sort: bool) -> Any:
+        return subject.allocator(size, page_size, need_sort=need_sort)
+
+    return AllocatorHistory(make, case.pages, case.page_size, rest=case.rest, **more)
+
+
+def _run(subject: Subject, case: Script) -> None:
+    history: AllocatorHistory | None = None
+    try:
+        history = _history(subject, case, need_sort=case.script == "frees_in_no_order")
+        SCRIPTS[case.script](history, random.Random(subject.seed), **case.given)
+    except AllocatorFault as fault:
+        calls = history.calls if history else []
+        fix = OF_SIZE.get(case.script, fault.fix)
+        raise CheckFailed(fault.what, fix=fix, case={**asdict(case), "calls": calls}) from fault
+
+
+# The foundation
+
+
+def pagings(subject: Subject, rng: random.Random) -> Iterator[Script]:
     """Every page size, with whole pages and with slots left over."""
     for size in paged_sizes(subject):
-        yield Paging(size, 1, 0)
-        yield Paging(size, 5, rng.randrange(1, size))
-
-
-def build(subject: Subject, case: Paging) -> Any:
-    return WatchedAllocator(subject.allocator(case.size, case.page_size))
+        yield Script("every_page", size, 1)
+        yield Script("every_page", size, 5, rng.randrange(1, size))
 
 
 @check(
@@ -78,52 +83,21 @@ def build(subject: Subject, case: Paging) -> Any:
     founds="paged allocator",
     fix="lend pages 1 to size // page_size, each once: page 0 is for padding, and slots that fill no page are not lent",
 )
-def allocator_lends_every_page_once(subject: Subject, case: Paging) -> None:
+def allocator_lends_every_page_once(subject: Subject, case: Script) -> None:
     """All pages can be lent, none twice and never page 0; then the answer is None; freed, all can be lent again."""
-    allocator, model = build(subject, case), AllocatorModel(case.pages, case.page_size)
-    for again, since in (
-        ("", "making it"),
-        (" after all was freed", "freeing all"),
-        (" after clear()", "clear()"),
-    ):
-        expect_adds_up(allocator, model, since)
-        lent: list[int] = []
-        for request in range(case.pages):
-            got = allocator.alloc(case.page_size)
-            expect(
-                got is not None, f"page {request + 1} of {case.pages} cannot be had{again}: alloc() is None"
-            )
-            model.grew(request, got.tolist())
-            lent += got.tolist()
-            expect_adds_up(allocator, model, f"lending {request + 1} pages{again}")
-        got = allocator.alloc(case.page_size)
-        expect(got is None, f"with every page lent, alloc() still answers {shown(got)}{again}")
-        if not again:
-            allocator.free(torch.tensor(lent, device=subject.device))
-        else:
-            allocator.clear()
-        for request in range(case.pages):
-            model.finished(request)
+    _run(subject, case)
 
 
-@dataclass(frozen=True)
-class Extend:
-    page_size: int
-    prefix: int
-    new: int
-
-
-def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
+def extends(subject: Subject, rng: random.Random) -> Iterator[Script]:
     """Every place a prefix can end in a page, and every place that new tokens can, for the smallest page size, if it is
     small; for others the places around the edges of pages."""
     sizes = paged_sizes(subject)
     for size in sizes:
         whole = size == sizes[0] <= _WHOLE
         places = range(2 * size + 2) if whole else (0, 1, size - 1, size, size + 1, 2 * size, 2 * size + 1)
-        for prefix in places:
-            for new in places:
-                if prefix + new:
-                    yield Extend(size, prefix, new)
+        for prefix, new in itertools.product(places, places):
+            if prefix + new:
+                yield Script("extend", size, 6, given={"prefix": prefix, "new": new})
 
 
 @check(
@@ -135,101 +109,43 @@ def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
     fix="a request's tokens fill the tail of its last page (last_loc + 1 on) before they start on a new page, from its"
     " first slot on: it takes ceil(seq_len / page_size) - ceil(prefix_len / page_size) new pages",
 )
-def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
+def extend_fills_the_last_page_first(subject: Subject, case: Script) -> None:
     """A prefix of any length is extended by any number of tokens: each token lies at its place of its page."""
-    allocator, model = (
-        WatchedAllocator(subject.allocator(6 * case.page_size, case.page_size)),
-        AllocatorModel(6, case.page_size),
-    )
-    for before, after in ((0, case.prefix), (case.prefix, case.prefix + case.new)):
-        if after == before:
-            continue
-        got = alloc_extend(subject, allocator, [before], [after], [(model.requests.get(1) or [-1])[-1]])
-        what = f"alloc_extend() from {before} to {after} tokens"
-        expect(got is not None, f"{what} is None with {model.available()} free slots")
-        expect(got.dtype in SLOT_DTYPES, f"{what} answers {got.dtype}, and slots are int64, or int32")
-        expect(got.numel() == after - before, f"{what} answers {got.numel()} slots")
-        model.grew(1, got.tolist())
-        expect_adds_up(allocator, model, what)
+    _run(subject, case)
 
 
-@dataclass(frozen=True)
-class Alike:
-    page_size: int
-    new: int
+# Every call
 
 
-def alike(subject: Subject, rng: random.Random) -> Iterator[Alike]:
-    for size in paged_sizes(subject):
+def calls(subject: Subject, rng: random.Random) -> Iterator[Script]:
+    sizes = paged_sizes(subject)
+    for size in sizes:
         for new in (1, size, size + 1):
-            yield Alike(size, new)
+            yield Script("one_prefix", size, 20, given={"new": new})
+        yield Script("resize", size, 6, given={"slots": 40 * size})
+        yield Script("resize", size, 40, given={"slots": 3 * size + 1})
+        for script in ("calls_that_do_not_fit", "free_group", "free_by_number", "frees_in_no_order"):
+            yield Script(script, size, 1)
+            yield Script(script, size, 5, rng.randrange(1, size))
+    yield Script("frees_in_no_order", sizes[0], 4096, given={"together": 1024})
+    groups = [(sizes[0], frees, 1) for frees in itertools.permutations(("slots", "numbers", "segment"))]
+    groups += [(sizes[-1], (some, "slots", some), 1) for some in ("numbers", "halves")]
+    groups += [(sizes[0], (kind,), 75) for kind in ("slots", "numbers")]
+    for size, frees, times in groups:
+        yield Script("group", size, 90, given={"frees": frees, "times": times})
 
 
 @check(
     level=Level.MEMORY,
     requires=PAGED,
-    cases=alike,
-    founds=HISTORIES,
-    fix="take the pages of each request's new tokens anew, also where another of the batch begins at the same slot with"
-    " the same lengths",
+    cases=calls,
+    founds=_CALLS,
+    fix="make each call leave exactly the pages free that nobody holds",
 )
-def requests_with_one_prefix_are_apart(subject: Subject, case: Alike) -> None:
-    """Three requests of a batch that share a cached prefix of whole pages, and are of one length, as a prompt that is
-    sent several times, get slots of their own for their new tokens; so they do when each decodes a token."""
-    size, n = case.page_size, 3
-    allocator = WatchedAllocator(subject.allocator(20 * size, size))
-    prefix = alloc_extend(subject, allocator, [0], [size], [-1])
-    expect(prefix is not None, "the first page cannot be had")
-    length, last = size + case.new, [int(prefix[-1])] * n
-    got = alloc_extend(subject, allocator, [size] * n, [length] * n, last)
-    expect(got is not None and got.numel() == n * case.new, f"alloc_extend() answers {shown(got)}")
-    each = got.cpu().long().split(case.new)
-    more = alloc_decode(subject, allocator, [length + 1] * n, [int(one[-1]) for one in each])
-    expect(more is not None and more.numel() == n, f"alloc_decode() answers {shown(more)}")
-    own = [set((torch.cat((one, more[[at]].cpu().long())) // size).tolist()) for at, one in enumerate(each)]
-    expect(
-        len(set().union(*own)) == sum(map(len, own)),
-        f"three requests behind one prefix of {size} tokens get the pages {[sorted(one) for one in own]}",
-    )
-    available, wanted = allocator.available_size(), (19 - sum(map(len, own))) * size
-    expect(available == wanted, f"available_size() is {available} then, and {wanted} slots are free")
-
-
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    cases=pagings,
-    founds=HISTORIES,
-    fix="count the new pages of the whole batch before anything is taken, and answer None when they are not free",
-)
-def exhaustion_changes_nothing(subject: Subject, case: Paging) -> None:
-    """Asked for more than is free, alloc, alloc_extend and alloc_decode answer None, and nothing has changed: what is
-    free is still free, and still fits."""
-    size = case.page_size
-    allocator, model = build(subject, case), AllocatorModel(case.pages, size)
-    slots = alloc_extend(subject, allocator, [0], [size], [-1])
-    expect(slots is not None, "the first page cannot be had")
-    model.grew(1, slots.tolist())
-    last = slots.tolist()[-1]
-    free = case.pages - 1
-    calls = {
-        f"alloc({(free + 1) * size})": partial(allocator.alloc, (free + 1) * size),
-        f"alloc_extend() of {free + 1} pages in two requests": partial(
-            alloc_extend, subject, allocator, [0, size], [free * size + 1, size + 1], [-1, last]
-        ),
-    }
-    if free == 0:
-        calls["alloc_decode() at the end of a full page"] = partial(
-            alloc_decode, subject, allocator, [size + 1], [last]
-        )
-    for name, call in calls.items():
-        got = call()
-        expect(got is None, f"{name} answers {shown(got)}, with {free} pages free")
-        expect_adds_up(allocator, model, f"{name}, which does not fit")
-    if free:
-        got = alloc_extend(subject, allocator, [0], [free * size], [-1])
-        expect(got is not None, f"after calls that did not fit, the {free} free pages cannot be had")
-        model.grew(2, got.tolist())
+def allocator_calls_add_up(subject: Subject, case: Script) -> None:
+    """Frees of every kind, alone and in groups, calls that do not fit, shared prefixes, `resize()` and `need_sort`:
+    each answer is legal, and what is free adds up after each."""
+    _run(subject, case)
 
 
 @dataclass(frozen=True)
@@ -247,68 +163,104 @@ def searches(subject: Subject, rng: random.Random) -> Iterator[Search]:
     requires=PAGED,
     cases=searches,
     fix="make each call leave exactly the pages free that nobody holds",
-    seconds=120,
+    seconds=180,
 )
 def random_histories_add_up(subject: Subject, case: Search) -> None:
     """Thousands of calls in random order, as a scheduler makes them: every answer is legal, available_size() adds up
     after each, and backup and restore bring back the state as it was."""
-    _raise(search_with_walks(_maker(subject), case.page_size, subject.seed), case)
+    subject.stands_on(_CALLS)
+
+    def make(size: int, page_size: int, need_sort: bool) -> Any:
+        return subject.allocator(size, page_size, need_sort=need_sort)
+
+    failure = search(make, case.page_size, subject.seed)
+    if failure is not None:
+        given = {"page_size": case.page_size, "calls": failure.calls}
+        raise CheckFailed(failure.what, fix=failure.fix, case=given)
+
+
+# Sizes that are served
+
+
+def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Script]:
+    """Batches of more requests than a kernel may take at once or a block has; more slots and pages than 16 bits
+    number; more slots than 32-bit floats do, of pages so wide that they are quickly lent."""
+    sizes = paged_sizes(subject)
+    for requests, size in ((33, sizes[0]), (80, sizes[0]), (33, sizes[-1])):
+        yield Script("crowd", size, 2 * requests - 1, given={"requests": requests})
+    for size in sizes:
+        yield Script("served", size, 150_000 // size, 150_000 % size, {"requests": 520})
+    yield Script("thousands_of_pages", sizes[0], 2**16 + 2**12)
+    if sizes[-1] >= 16:
+        yield Script("past_32_bit_floats", sizes[-1], (2**24 + 2**20) // sizes[-1])
 
 
 @check(
     level=Level.MEMORY,
     requires=PAGED,
-    cases=searches,
-    fix="make each call leave exactly the pages free that nobody holds",
-    seconds=120,
+    cases=served_sizes,
+    seconds=300,
+    fix="number slots and pages in 64 bits all the way, size working memory by the batch, and give every page back",
 )
-def state_machine_adds_up(subject: Subject, case: Search) -> None:
-    """The same for the histories of a hypothesis state machine, which repeats and leaves out kinds of calls."""
-    _raise(search_with_hypothesis(_maker(subject), case.page_size, subject.seed), case)
+def allocator_at_served_sizes(subject: Subject, case: Script) -> None:
+    """Hundreds of requests at once, requests of tens of thousands of tokens, more pages than 2**16 and more slots than
+    2**24: each token lies at its place of a page that no other request has, and what is free adds up."""
+    _run(subject, case)
 
 
-def _maker(subject: Subject) -> Any:
-    subject.stands_on(HISTORIES)
+# Frees that are none
 
-    def make(size: int, page_size: int, need_sort: bool) -> Any:
-        return subject.allocator(size, page_size, need_sort=need_sort)
+_TWICE: dict[str, Callable[[Any, torch.Tensor, int], Any]] = {
+    "": lambda a, slots, size: a.free(slots),
+    ", with a call between that did not fit,": lambda a, slots, size: (
+        a.alloc(a.available_size() + size),
+        a.free(slots),
+    ),
+    " in one group": lambda a, slots, size: (a.free(slots), a.free_group_end()),
+    " by its number in one group": lambda a, slots, size: (
+        a.free_page_ids(slots[:1] // size),
+        a.free_group_end(),
+    ),
+}
 
-    return make
 
-
-def _raise(failure: AllocatorFailure | None, case: Search) -> None:
-    if failure is not None:
-        raise CheckFailed(
-            failure.what, fix=failure.fix, case={"page_size": case.page_size, "calls": failure.calls}
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    cases=pagings,
+    fix="in debug mode (SGLANG_PLATFORM_DEBUG_MEMORY=1 or SGLANG_DEBUG_MEMORY_POOL=1) raise when a page is freed that"
+    " is free already; core's allocator does, where its free() is used",
+)
+def double_free_is_refused(subject: Subject, case: Script) -> None:
+    """With the debug variable set, freeing a page a second time is an error, and the page is not lent twice."""
+    for how, again in _TWICE.items():
+        history, grouped = _history(subject, case, debug=True), "group" in how
+        history.alloc(1)
+        slots = torch.from_numpy(history.model.requests[1]).to(subject.device)
+        if grouped:
+            history.begin_group()
+        history.free(1, how="numbers" if "number" in how else "slots")
+        try:
+            again(history.allocator, slots, case.page_size)
+        except Exception:  # noqa: BLE001 - the host asserts, core raises an error of its own
+            continue
+        page, available = int(slots[0]) // case.page_size, history.allocator.available_size()
+        whole = case.pages * case.page_size
+        expect(
+            grouped and available == whole,  # SGLang's own takes both of a group for one page
+            f"page {page} was freed twice{how} without an error; available_size() is {available} of {whole}",
         )
 
 
 def alloc_extend(
-    subject: Subject,
-    allocator: Any,
-    before: list[int],
-    after: list[int],
-    last: list[int],
-    **hint: int,
+    subject: Subject, allocator: Any, before: list[int], after: list[int], last: list[int]
 ) -> Any:
-    """`hint`: num_new_pages, where the caller counts them itself."""
     prefix, seq, loc = torch.tensor(before), torch.tensor(after), torch.tensor(last)
     device = subject.device
     total = sum(after) - sum(before)
-    return allocator.alloc_extend(
-        prefix.to(device), prefix, seq.to(device), seq, loc.to(device), total, **hint
-    )
+    return allocator.alloc_extend(prefix.to(device), prefix, seq.to(device), seq, loc.to(device), total)
 
 
 def alloc_decode(subject: Subject, allocator: Any, after: list[int], last: list[int]) -> Any:
     seq = torch.tensor(after)
     return allocator.alloc_decode(seq.to(subject.device), seq, torch.tensor(last, device=subject.device))
-
-
-def expect_adds_up(allocator: Any, model: AllocatorModel, after: str) -> None:
-    available, wanted = allocator.available_size(), model.available()
-    expect(available == wanted, f"after {after} available_size() is {available}; {wanted} slots are free")
-
-
-def shown(slots: Any) -> str:
-    return str(slots.tolist()[:8]) if isinstance(slots, torch.Tensor) else repr(slots)

@@ -1,295 +1,338 @@
 """One history of a paged allocator: calls as an engine makes them, each answer judged by `AllocatorModel`.
 
-A step is a name and two small numbers, which are read against the present state ("the request at place a modulo their
-number"). So every series of steps is a legal history, and stays one when steps are left out.
+Each call is a method; after it what is free is compared with the model, and the answers of earlier calls are read
+again. Tensors are passed as a scheduler has them: every second element of a larger tensor, as a column of the request
+table, of 32 bits in every second call, and written over afterwards.
 """
 
 from __future__ import annotations
 
-import contextlib
+import inspect
+import os
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+from unittest import mock
 
+import numpy as np
 import torch
 
-from sglang_platform.conformance.oracles.allocator_model import AllocatorFault, AllocatorModel, pages_of
-from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
+from sglang_platform.conformance.oracles.allocator_fixes import COUNTS, GROUPED, RAISED, REFUSED
+from sglang_platform.conformance.oracles.allocator_model import AllocatorFault, AllocatorModel, Slots
 
-__all__ = ["SLOT_DTYPES", "STEPS", "AllocatorHistory", "Make", "Step"]
+__all__ = ["DEBUG", "SLOT_DTYPES", "AllocatorHistory", "Free", "Make"]
 
 SLOT_DTYPES = (torch.int64, torch.int32)
 """What `alloc_extend()` and `alloc_decode()` may answer: SGLang's own NPU allocator answers int32 there."""
 
-_FREE_SEGMENTS = ("free_segments", "free_full_segments")
-"""Newer hosts call them; without a second pool for layers with a window they do the same."""
+DEBUG = ("SGLANG_PLATFORM_DEBUG_MEMORY", "SGLANG_DEBUG_MEMORY_POOL")
+"""Variables of the debug modes of core's allocators and of SGLang's."""
+
+_SLOTS_AT = {"alloc_extend": 4, "alloc_decode": 2, "free": 0, "free_page_ids": 0, "free_segment": 0}
+"""Which argument names slots or pages, of 32 bits in every second call."""
+
+_BETWEEN = -7
+"""What stands between the elements of an argument: no slot, page or length."""
+
+_SHOWN = 24
+"""Elements of a list in the text of a call."""
 
 Make = Callable[[int, int, bool], Any]
 """(size in slots, page size, need_sort) -> the allocator under test."""
 
-
-class Step(NamedTuple):
-    name: str
-    a: int
-    b: int
+Free = Literal["slots", "some", "halves", "numbers", "segment"]
+"""All slots of a request; at most two of each page; each page in two calls; its pages; its slots in their order."""
 
 
 class AllocatorHistory:
     """`calls` is what was called so far, as a person would write it."""
 
-    pages = 7
-
-    def __init__(self, make: Make, page_size: int, *, need_sort: bool, rest: int) -> None:
+    def __init__(
+        self,
+        make: Make,
+        pages: int,
+        page_size: int,
+        *,
+        rest: int = 0,
+        need_sort: bool = False,
+        debug: bool = False,
+    ) -> None:
         """`rest` slots more than whole pages, which can never be lent."""
-        size = self.pages * page_size + rest % page_size
-        self.page_size = page_size
-        self.model = AllocatorModel(self.pages, page_size)
-        self.calls: list[str] = []
-        self.handed_out: list[tuple[torch.Tensor, list[int]]] = []
-        self.saved: tuple[Any, dict[int, list[int]]] | None = None
-        self.names = 0
-        with self._call(f"a = Allocator(size={size}, page_size={page_size}, need_sort={need_sort})"):
-            self.allocator = WatchedAllocator(make(size, page_size, need_sort))
-        self.can_save = hasattr(self.allocator, "backup_state")
-        self.can_free_segments = hasattr(self.allocator, "free_segment")
+        size = pages * page_size + rest % page_size
+        self.page_size, self.need_sort = page_size, need_sort
+        self.model = AllocatorModel(pages, page_size)
+        self.calls = [f"a = Allocator(size={size}, page_size={page_size}, need_sort={need_sort})"]
+        self._answers: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._numbers: Counter[str] = Counter()
+        self._begin("Allocator", "making it")
+        with mock.patch.dict(os.environ, dict.fromkeys(DEBUG, "1") if debug else {}):
+            self.allocator = make(size, page_size, need_sort)
+        stated = getattr(self.allocator, "size", size)
+        if stated not in (size, pages * page_size):
+            raise AllocatorFault(
+                f"size is {stated} of an allocator of {size} slots: the host counts what is in use, and looks for"
+                " leaks, by it",
+                "leave `size` what the constructor was given: the padding page is beside it",
+            )
+        self.takes_hint = "num_new_pages" in inspect.signature(self.allocator.alloc_extend).parameters
         self._judge()
 
-    def apply(self, step: Step) -> None:
-        """Make one call. Raises AllocatorFault where the answer is wrong; `calls` leads to it."""
-        made = len(self.calls)
-        getattr(self, f"_{step.name}")(step.a, step.b)
-        if len(self.calls) > made:
-            self._judge()
+    def has(self, method: str) -> bool:
+        """Older releases of SGLang lack some."""
+        return hasattr(self.allocator, method)
 
-    # Calls
+    @property
+    def free_pages(self) -> int:
+        return self.model.available() // self.page_size
 
-    def _alloc(self, a: int, b: int) -> None:
-        # Little, or anything up to more than there is.
-        pages = a % 3 if b % 2 else a % (self.pages + 2)
-        need = pages * self.page_size
-        with self._call(f"a.alloc({need})"):
-            got = self.allocator.alloc(need)
-            if self._must_fit(got, pages):
-                self.names += 1
-                self.model.grew(self.names, self._slots(got, need))
+    def new_name(self) -> int:
+        return max(self.model.requests, default=0) + 1
 
-    def _alloc_extend(self, a: int, b: int) -> None:
-        if self.page_size == 1:
-            return
-        numbers = random.Random(a * 1024 + b)
-        known = sorted(self.model.requests)
-        batch = [
-            (n, numbers.randint(0, 3 * self.page_size)) for n in numbers.sample(known, min(len(known), a % 3))
-        ]
-        for _ in range(b % 3):
-            self.names += 1
-            batch.insert(numbers.randint(0, len(batch)), (self.names, numbers.randint(1, 3 * self.page_size)))
-        batch = [(name, more) for name, more in batch if more or self.model.requests.get(name)]
-        if not batch:
-            return
-        before = [len(self.model.requests.get(name, [])) for name, _ in batch]
-        after = [n + more for n, (_, more) in zip(before, batch, strict=True)]
-        last = [(self.model.requests.get(name) or [-1])[-1] for name, _ in batch]
-        total = sum(more for _, more in batch)
-        pages = sum(self.model.pages_for(n, m) for n, m in zip(before, after, strict=True))
-        prefix_lens, seq_lens = torch.tensor(before), torch.tensor(after)
-        hint = pages if b % 2 else None
-        said = f"prefix_lens={before}, seq_lens={after}, last_loc={last}, num_new_pages={hint}"
-        with self._call(f"a.alloc_extend({said})"):
-            got = self.allocator.alloc_extend(
-                self._on_device(prefix_lens),
-                prefix_lens,
-                self._on_device(seq_lens),
-                seq_lens,
-                self._on_device(torch.tensor(last)),
-                total,
-                num_new_pages=hint,
-            )
-            if self._must_fit(got, pages):
-                self._hand_out(got, batch, total)
+    # Calls that lend
 
-    def _alloc_decode(self, a: int, b: int) -> None:
-        if self.page_size == 1:
-            return
-        known = [name for name, slots in sorted(self.model.requests.items()) if slots]
-        names = random.Random(a * 1024 + b).sample(known, min(len(known), 1 + b % 4))
-        if not names:
-            return
-        after = [len(self.model.requests[name]) + 1 for name in names]
-        last = [self.model.requests[name][-1] for name in names]
-        seq_lens = torch.tensor(after)
-        with self._call(f"a.alloc_decode(seq_lens={after}, last_loc={last})"):
-            got = self.allocator.alloc_decode(
-                self._on_device(seq_lens), seq_lens, self._on_device(torch.tensor(last))
-            )
-            if self._must_fit(got, sum(self.model.pages_for(n - 1, n) for n in after)):
-                self._hand_out(got, [(name, 1) for name in names], len(names))
-
-    def _free(self, a: int, b: int) -> None:
-        numbers = random.Random(a * 1024 + b)
-        known = sorted(self.model.requests)
-        names = numbers.sample(known, min(len(known), 1 + a % 2))
-        slots = [slot for name in names for slot in self.model.finished(name)]
-        if not slots:
-            return
-        if b % 2 and self.page_size > 1:  # any slot of a page stands for its page
-            by_page = [
-                [slot for slot in slots if slot // self.page_size == page]
-                for page in sorted(pages_of(slots, self.page_size))
-            ]
-            slots = [slot for own in by_page for slot in numbers.sample(own, min(2, len(own)))]
-        numbers.shuffle(slots)
-        with self._call(f"a.free({slots})"):
-            self.allocator.free(self._on_device(torch.tensor(slots)))
-
-    def _free_segment(self, a: int, b: int) -> None:
-        known = sorted(self.model.requests)
-        if not known or not self.can_free_segments:
-            return
-        name = known[a % len(known)]
-        start = min(b % 4, len(self.model.requests[name]) // self.page_size) * self.page_size
-        slots = self.model.shortened(name, start)
-        with self._call(f"a.free_segment({slots}, start_pos={start})"):
-            self.allocator.free_segment(self._on_device(torch.tensor(slots).long()), start_pos=start)
-
-    def _free_segments(self, a: int, b: int) -> None:
-        """Of one request, the first of them ending inside a page, an empty one between them."""
-        known = [name for name, slots in sorted(self.model.requests.items()) if slots]
-        methods = [name for name in _FREE_SEGMENTS if hasattr(self.allocator, name)]
-        if not known or not methods:
-            return
-        method, size = methods[b % len(methods)], self.page_size
-        slots = self.model.shortened(known[a % len(known)], 0)
-        cut = size * (1 + b // 4 % max(1, len(slots) // size))
-        early = b % size  # the last page goes whole, of however many of its slots are named
-        segments = [(slots[: cut - early], 0), ([], cut), (slots[cut:], cut)]
-        given = [(self._on_device(torch.tensor(part).long()), start) for part, start in segments]
-        with self._call(f"a.{method}({segments})"):
-            getattr(self.allocator, method)(given)
-
-    def _free_group(self, a: int, b: int) -> None:
-        if self.model.held_by_group is None:
-            with self._call("a.free_group_begin()"):
-                self.allocator.free_group_begin()
-                self.model.held_by_group = set()
-        else:
-            with self._call("a.free_group_end()"):
-                self.allocator.free_group_end()
-                self.model.held_by_group = None
-
-    def _backup(self, a: int, b: int) -> None:
-        if not self.can_save or self.model.held_by_group is not None:
-            return
-        with self._call("saved = a.backup_state()"):
-            self.saved = self.allocator.backup_state(), dict(self.model.requests)
-
-    def _restore(self, a: int, b: int) -> None:
-        if self.saved is None or self.model.held_by_group is not None:
-            return
-        state, requests = self.saved
-        with self._call("a.restore_state(saved)"):
-            self.allocator.restore_state(state)
-            self.model.requests = dict(requests)
-
-    def _clear(self, a: int, b: int) -> None:
-        if b % 4 or self.model.held_by_group is not None:  # seldom, or histories stay short
-            return
-        with self._call("a.clear()"):
-            self.allocator.clear()
-            self.model.requests, self.saved = {}, None
-
-    # Answers
-
-    @contextlib.contextmanager
-    def _call(self, text: str) -> Iterator[None]:
-        name = text.partition("(")[0].rpartition(" ")[2].removeprefix("a.")
-        if self.calls and self.allocator.gives_32_bits(name):
-            text += "  # slots of 32 bits"
-        self.calls.append(text)
-        try:
-            yield
-        except AllocatorFault:
-            raise
-        except Exception as error:
+    def alloc(self, pages: int) -> int | None:
+        """A request of whole pages; its name where they were free."""
+        name, need, free = self.new_name(), pages * self.page_size, self.free_pages
+        if not self._lend("alloc", f"alloc({need})", pages, [(name, need)], (need,), (torch.int64,)):
+            return None
+        lent = self.model.slots(name)[:: self.page_size] // self.page_size
+        down = np.flatnonzero(np.diff(lent) < 0)
+        if self.need_sort and pages == free and len(down):
+            shown = lent[max(0, down[0] - 3) : down[0] + 5].tolist()
             raise AllocatorFault(
-                f"{name}() raised {type(error).__name__}: {error}",
-                "the call is one that the scheduler makes: answer it, or None where the slots are not free",
-            ) from error
-
-    def _slots(self, got: Any, count: int, dtypes: tuple[torch.dtype, ...] = (torch.int64,)) -> list[int]:
-        if not isinstance(got, torch.Tensor) or got.dtype not in dtypes or got.shape != (count,):
-            seen = f"{got.dtype} {list(got.shape)}" if isinstance(got, torch.Tensor) else repr(got)
-            raise AllocatorFault(
-                f"{count} slots were asked for, and the answer is {seen}",
-                f"answer an int64 tensor of shape [{count}]",
+                f"made with need_sort, {self._last} of all free pages lends them as ... {shown} ...",
+                "with need_sort=True, sort what was freed before it is lent again, however much it is: engines send"
+                " each other runs of pages",
             )
-        listed = got.tolist()
-        self.handed_out.append((got, listed))
-        return listed
+        return name
 
-    def _must_fit(self, got: Any, pages: int) -> bool:
+    def extend(self, batch: Mapping[int, int], *, counted: bool = False) -> bool:
+        """Requests grow by so many tokens; `counted`: the caller has counted the new pages."""
+        before = [self.model.tokens(name) for name in batch]
+        after = [n + more for n, more in zip(before, batch.values(), strict=True)]
+        pages = sum(map(self.model.pages_for, before, after))
+        prefix, seq, last = torch.tensor(before), torch.tensor(after), self._last_slots(batch)
+        said = f"prefix_lens={_some(before)}, seq_lens={_some(after)}, last_loc={_some(last.tolist())}"
+        what = f"alloc_extend() of {len(batch)} requests{', whose new pages the caller counted' * counted}"
+        given = self._on_device(prefix), prefix, self._on_device(seq), seq, last, sum(batch.values())
+        hint = {"num_new_pages": pages} if counted and self.takes_hint else {}
+        said += f", num_new_pages={pages}" * bool(hint)
+        return self._lend("alloc_extend", what, pages, list(batch.items()), given, SLOT_DTYPES, said, **hint)
+
+    def decode(self, names: Sequence[int]) -> bool:
+        """Requests grow by a token each."""
+        after = [self.model.tokens(name) + 1 for name in names]
+        pages = sum(self.model.pages_for(n - 1, n) for n in after)
+        seq, last = torch.tensor(after), self._last_slots(names)
+        said = f"seq_lens={_some(after)}, last_loc={_some(last.tolist())}"
+        what = f"alloc_decode() of {len(names)} requests"
+        given, batch = (self._on_device(seq), seq, last), [(name, 1) for name in names]
+        return self._lend("alloc_decode", what, pages, batch, given, SLOT_DTYPES, said)
+
+    def _lend(
+        self,
+        method: str,
+        what: str,
+        pages: int,
+        batch: list[tuple[int, int]],
+        given: Sequence[Any],
+        dtypes: tuple[torch.dtype, ...],
+        said: str | None = None,
+        **hint: int,
+    ) -> bool:
         """Whether the call succeeded; it must exactly when its pages are free."""
-        free = self.model.available() // self.page_size
-        if (got is not None) == (pages <= free):
-            return got is not None
-        if got is None:
+        free, count = self.free_pages, sum(more for _, more in batch)
+        got = self._call(method, *given, what=what, said=said, **hint)
+        if got is None and pages <= free:
             raise AllocatorFault(
-                f"the answer is None, though {pages} pages are needed and {free} are free",
+                f"{what}: the answer is None, though {pages} pages are needed and {free} are free",
                 "answer None only when the pages do not suffice; count those that wait to be sorted as free, and the"
                 " tail of a last page as room",
             )
-        raise AllocatorFault(
-            f"slots were handed out, though {pages} pages are needed and only {free} are free",
-            "answer None, with nothing changed, when the pages do not suffice",
-        )
-
-    def _hand_out(self, got: Any, batch: list[tuple[int, int]], total: int) -> None:
-        slots = self._slots(got, total, SLOT_DTYPES)
-        for name, more in batch:
-            self.model.grew(name, slots[:more])
-            slots = slots[more:]
-
-    def _judge(self) -> None:
-        available, wanted = self.allocator.available_size(), self.model.available()
-        if available != wanted:
-            last = self.calls[-1].partition("(")[0].rpartition(" ")[2].removeprefix("a.")
+        if got is not None and pages > free:
             raise AllocatorFault(
-                f"after {last}() available_size() is {available}, and {wanted} slots are free"
-                f" ({available - wanted:+d}, with pages of {self.page_size})",
-                "count the slots of pages that nobody holds: a page that is lent leaves, one that is freed comes"
-                " back once, and a call that answers None changes nothing",
+                f"{what}: slots were handed out, though {pages} pages are needed and only {free} are free",
+                REFUSED,
             )
-        if hasattr(self.allocator, "get_all_free_pages"):
-            self._judge_free_pages(self.allocator.get_all_free_pages().tolist())
-        for tensor, listed in self.handed_out:
-            if tensor.tolist() != listed:
+        if got is None:
+            self._last += ", which does not fit,"
+            self._judge(REFUSED)
+            return False
+        if not isinstance(got, torch.Tensor) or got.dtype not in dtypes or got.shape != (count,):
+            seen = f"{got.dtype} {list(got.shape)}" if isinstance(got, torch.Tensor) else repr(got)
+            raise AllocatorFault(
+                f"{what}: {count} slots were asked for, and the answer is {seen}",
+                f"answer an int64 tensor of shape [{count}]",
+            )
+        self._answers.append((got, got.clone()))
+        slots = got.cpu().numpy().astype(np.int64)
+        for name, more in batch:
+            try:
+                self.model.grew(name, slots[:more])
+            except AllocatorFault as fault:
+                raise AllocatorFault(f"{what}: {fault.what}", str(fault.fix)) from None
+            slots = slots[more:]
+        self._judge()
+        return True
+
+    # Calls that free
+
+    def free(
+        self, *names: int, how: Free = "slots", keep: int = 0, numbers: random.Random | None = None
+    ) -> None:
+        """Requests end in one call, as far as nobody shares their pages; `keep`: of one, its first tokens stay.
+        `numbers` brings what is named in no order."""
+        each = [self.model.shortened(name, keep) for name in names]
+        method = {"numbers": "free_page_ids", "segment": "free_segment"}.get(how, "free")
+        method = method if self.has(method) else "free"  # SGLang before 0.5.20 has no segments
+        order = np.random.default_rng(numbers.randrange(1 << 30)) if numbers else None
+        parts = [np.concatenate(each)]
+        if method == "free_page_ids":
+            parts = [np.concatenate([slots[:: self.page_size] // self.page_size for slots in each])]
+        elif how == "some":
+            parts = [np.concatenate([_two_of_each(slots, self.page_size, order) for slots in each])]
+        elif how == "halves":
+            early = parts[0] % self.page_size * 2 < self.page_size
+            parts = [parts[0][early], parts[0][~early]]
+        for part in parts:
+            named = part if order is None or how == "segment" else order.permutation(part)
+            what = f"{method}() of {len(named)} {'pages' if method == 'free_page_ids' else 'slots'}"
+            more = {"start_pos": keep} if method == "free_segment" else {}
+            self._call(method, self._on_device(torch.from_numpy(named.copy())), what=what, **more)
+        self._judge()
+
+    def free_segments(self, name: int, method: str, cut: int, early: int) -> None:
+        """Of one request, the first of them ending `early` slots before its page does, an empty one between them."""
+        slots = self.model.shortened(name, 0).tolist()
+        segments = [(slots[: cut - early], 0), ([], cut), (slots[cut:], cut)]
+        given = [(self._on_device(torch.tensor(part).long()), start) for part, start in segments]
+        self._call(method, given, what=f"{method}()", said=str(segments))
+        self._judge()
+
+    def begin_group(self) -> None:
+        self._call("free_group_begin")
+        self.model.held_by_group = np.zeros(0, np.int64)
+        self._judge()
+
+    def end_group(self) -> None:
+        """One that was dropped by `clear()` ends as one of nothing."""
+        self._call("free_group_end")
+        self.model.held_by_group = None
+        self._judge()
+
+    # The whole state
+
+    def backup(self) -> Any:
+        saved = self._call("backup_state"), self.model.saved()
+        self._judge()
+        return saved
+
+    def restore(self, saved: Any) -> None:
+        self._call("restore_state", saved[0], said="saved")
+        self.model.restore(saved[1])
+        self._judge()
+
+    def clear(self) -> None:
+        self._call("clear")
+        self.model.clear(self.model.pages)
+        self._judge()
+
+    def resize(self, slots: int) -> None:
+        """The host gives the pool other memory."""
+        what = f"resize() from {self.model.pages} pages to {slots // self.page_size}"
+        self._call("resize", SimpleNamespace(max_total_num_tokens=slots), what=what, said=f"{slots} slots")
+        self.model.clear(slots // self.page_size)
+        self._judge()
+
+    # What a call is given, and what it leaves
+
+    def _begin(self, method: str, what: str) -> None:
+        grouped = self.model.held_by_group is not None and method in ("free", "free_page_ids", "free_segment")
+        self._last = f"{what}{' in a free group' * grouped}"
+        self._fix = GROUPED if grouped else COUNTS.get(method, COUNTS["free"])
+
+    def _call(
+        self, method: str, *given: Any, what: str = "", said: str | None = None, **keywords: int
+    ) -> Any:
+        at = _SLOTS_AT.get(method, -1)
+        small = at >= 0 and self._numbers[method] % 2 == 1
+        self._numbers[method] += 1
+        wanted = [one.int() if small and place == at else one for place, one in enumerate(given)]
+        if said is None:
+            said = ", ".join(
+                _some(one.tolist()) if isinstance(one, torch.Tensor) else str(one) for one in given
+            )
+        said += "".join(f", {name}={value}" for name, value in keywords.items() if name not in said)
+        self.calls.append(f"a.{method}({said}){'  # slots of 32 bits' * small}")
+        named = f" ({wanted[at].dtype})" if method.startswith("free") and at >= 0 else ""
+        self._begin(method, (what or f"{method}()") + named)
+        passed = [_strided(one) if isinstance(one, torch.Tensor) else one for one in wanted]
+        try:
+            answer = getattr(self.allocator, method)(*passed, **keywords)
+        except Exception as error:
+            raise AllocatorFault(
+                f"{self._last} raised {type(error).__name__}: {error}",
+                RAISED.get(method, "the call is one that the scheduler makes: answer it, or None where the slots are"
+                " not free"),
+            ) from error  # fmt: skip
+        for place, (before, after) in enumerate(zip(wanted, passed, strict=True)):
+            if isinstance(before, torch.Tensor):
+                if not torch.equal(before, after):
+                    raise AllocatorFault(
+                        f"{method}() changed its argument {place} from {_some(before.tolist())} to"
+                        f" {_some(after.tolist())}",
+                        "copy what you write to: the tensors are the scheduler's, which goes on reading them",
+                    )
+                after.fill_(0)  # it is the caller's again
+        return answer
+
+    def _judge(self, fix: str | None = None) -> None:
+        free = self.model.free_pages()
+        available, wanted = self.allocator.available_size(), len(free) * self.page_size
+        if available != wanted:
+            raise AllocatorFault(
+                f"after {self._last} available_size() is {available}, and {wanted} slots are free"
+                f" ({available - wanted:+d}, with pages of {self.page_size})",
+                fix or self._fix,
+            )
+        if self.has("get_all_free_pages"):
+            listed = np.sort(self.allocator.get_all_free_pages().cpu().numpy())
+            if not np.array_equal(listed, free):
                 raise AllocatorFault(
-                    f"slots that were handed out as {listed[:8]} read {tensor.tolist()[:8]} later",
+                    f"after {self._last} get_all_free_pages() is {_some(listed.tolist())}, and pages"
+                    f" {_some(free.tolist())} are free; page 0 is the padding page",
+                    "list every page that nobody holds, once, those that wait to be sorted in as well: the host's check"
+                    " of its memory compares them with what requests hold",
+                )
+        for answer, listed in self._answers:
+            if not torch.equal(answer, listed):
+                raise AllocatorFault(
+                    f"slots that were handed out as {_some(listed.tolist())} read {_some(answer.tolist())} later",
                     "answer a tensor of its own, not a view of the free list, which later calls write to",
                 )
 
-    def _judge_free_pages(self, listed: list[int]) -> None:
-        free = sorted(set(range(1, self.model.pages + 1)) - self.model.used())
-        if sorted(listed) != free:
-            raise AllocatorFault(
-                f"get_all_free_pages() is {sorted(listed)}, and pages {free} are free",
-                "list every page that nobody holds, once, those that wait to be sorted in as well: the host's check of"
-                " its memory compares them with what requests hold",
-            )
+    def _last_slots(self, names: Iterable[int]) -> torch.Tensor:
+        slots = map(self.model.slots, names)
+        return self._on_device(torch.tensor([int(own[-1]) if len(own) else -1 for own in slots]))
 
     def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.allocator.device)
 
 
-STEPS = (
-    "alloc",
-    "alloc_extend",
-    "alloc_decode",
-    "free",
-    "free_segment",
-    "free_segments",
-    "free_group",
-    "backup",
-    "restore",
-    "clear",
-)
+def _two_of_each(slots: Slots, page_size: int, order: Any) -> Slots:
+    """Any slot of a page stands for its page."""
+    mixed = slots if order is None else order.permutation(slots)
+    pages = mixed // page_size
+    return np.concatenate([mixed[pages == page][:2] for page in np.unique(pages)] or [mixed])
+
+
+def _strided(tensor: torch.Tensor) -> torch.Tensor:
+    wide = torch.full((*tensor.shape, 2), _BETWEEN, dtype=tensor.dtype, device=tensor.device)
+    wide[..., 0] = tensor
+    return wide[..., 0]
+
+
+def _some(values: list[int]) -> str:
+    return f"{values[:_SHOWN]}{f' and {len(values) - _SHOWN} more' * (len(values) > _SHOWN)}"

@@ -1,26 +1,28 @@
 """The search for a history that an allocator gets wrong, and the shortest form of it.
 
-Two ways to make histories: plain random walks, which are many, and a hypothesis state machine, which leaves out whole
-kinds of steps in a history and so reaches states that a walk seldom does. What either finds is shortened by leaving
-out steps, and made smaller in its numbers, as long as it still fails.
+A step is a name and two small numbers, which are read against the present state ("the request at place a modulo their
+number"). So every series of steps is a legal history, and stays one when steps are left out. Half of the walks leave
+out whole kinds of steps, and so reach states that a walk of all kinds seldom does.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, Phase, Verbosity, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-
-from sglang_platform.conformance.oracles.allocator_history import STEPS, AllocatorHistory, Make, Step
+from sglang_platform.conformance.oracles.allocator_history import AllocatorHistory, Make
 from sglang_platform.conformance.oracles.allocator_model import AllocatorFault
 
-__all__ = ["AllocatorFailure", "search_with_hypothesis", "search_with_walks"]
+__all__ = ["PAGES", "STEPS", "AllocatorFailure", "Step", "Walk", "search"]
 
-# How often a walk takes each step of STEPS, so that pages are lent, run out and come back in turn.
-_WEIGHTS = (4, 8, 8, 6, 2, 2, 3, 2, 2, 1)
+PAGES = 7
+
+
+class Step(NamedTuple):
+    name: str
+    a: int
+    b: int
 
 
 class AllocatorFailure(NamedTuple):
@@ -32,145 +34,191 @@ class AllocatorFailure(NamedTuple):
 
 
 class _Start(NamedTuple):
-    need_sort: bool
-    rest: int
+    need_sort: bool = False
+    debug: bool = False
+    rest: int = 0
 
 
-def search_with_walks(
-    make: Make, page_size: int, seed: int, *, walks: int = 60, steps: int = 40
+class Walk:
+    """Steps through one history."""
+
+    def __init__(self, history: AllocatorHistory) -> None:
+        self.history = history
+        self.saved: Any = None
+        self.dropped_group = False
+
+    def take(self, step: Step) -> None:
+        """Make the call, where there is something that it can be made with. Raises AllocatorFault."""
+        STEPS[step.name][1](self, step.a, step.b)
+
+    def alloc(self, a: int, b: int) -> None:
+        # Little, or anything up to more than there is.
+        self.history.alloc(a % 3 if b % 2 else a % (self.history.model.pages + 2))
+
+    def extend(self, a: int, b: int) -> None:
+        numbers, most = random.Random(a * 1024 + b), 3 * self.history.page_size
+        batch = {name: numbers.randint(0, most) for name in self._some(numbers, a % 3)}
+        new = self.history.new_name()
+        batch |= {new + at: numbers.randint(1, most) for at in range(b % 3)}
+        mixed = numbers.sample(list(batch.items()), len(batch))
+        if mixed and self.history.page_size > 1:
+            self.history.extend(dict(mixed), counted=b % 2 == 1)
+
+    def decode(self, a: int, b: int) -> None:
+        names = self._some(random.Random(a * 1024 + b), 1 + b % 4)
+        if names and self.history.page_size > 1:
+            self.history.decode(names)
+
+    def fork(self, a: int, b: int) -> None:
+        """A request begins with a cached prefix of another."""
+        whole = [name for name, slots in self._requests() if len(slots) >= self.history.page_size]
+        if whole:
+            name = whole[a % len(whole)]
+            pages = 1 + b % (self.history.model.tokens(name) // self.history.page_size)
+            self.history.model.fork(name, self.history.new_name(), pages)
+
+    def free(self, a: int, b: int) -> None:
+        numbers = random.Random(a * 1024 + b)
+        names = self._some(numbers, 1 + a % 2)
+        if names:
+            how: Any = ("slots", "some", "slots", "some", "numbers")[
+                b % 5 if self.history.page_size > 1 else 0
+            ]
+            self.history.free(*names, how=how, numbers=numbers)
+
+    def segment(self, a: int, b: int) -> None:
+        for name in self._at(a) if self.history.has("free_segment") else ():
+            size = self.history.page_size
+            whole = self.history.model.tokens(name) // size * size
+            keep = max(self.history.model.shared(name), min(b % 4 * size, whole))
+            self.history.free(name, how="segment", keep=keep)
+
+    def segments(self, a: int, b: int) -> None:
+        methods = list(filter(self.history.has, ("free_segments", "free_full_segments")))
+        for name in self._at(a) if methods else ():
+            size = self.history.page_size
+            if not self.history.model.shared(name):
+                cut = size * (1 + b // 4 % max(1, self.history.model.tokens(name) // size))
+                self.history.free_segments(name, methods[b % len(methods)], cut, b % size)
+
+    def group(self, a: int, b: int) -> None:
+        if self.history.model.held_by_group is not None or (self.dropped_group and b % 2):
+            self.history.end_group()
+            self.dropped_group = False
+        else:
+            self.history.begin_group()
+
+    def backup(self, a: int, b: int) -> None:
+        if self.history.has("backup_state") and self.history.model.held_by_group is None:
+            self.saved = self.history.backup()
+
+    def restore(self, a: int, b: int) -> None:
+        if self.saved is not None and self.history.model.held_by_group is None:
+            self.history.restore(self.saved)
+
+    def clear(self, a: int, b: int) -> None:
+        if b % 4 == 0:  # seldom, or histories stay short
+            self.dropped_group |= self.history.model.held_by_group is not None
+            self.history.clear()
+            self.saved = None
+
+    def resize(self, a: int, b: int) -> None:
+        if b % 8 == 0 and self.history.has("resize") and self.history.model.held_by_group is None:
+            self.history.resize((1 + a % 9) * self.history.page_size + b % self.history.page_size)
+            self.saved = None
+
+    def _requests(self) -> list[tuple[int, Any]]:
+        return sorted(self.history.model.requests.items())
+
+    def _some(self, numbers: random.Random, most: int) -> list[int]:
+        known = [name for name, _ in self._requests()]
+        return numbers.sample(known, min(len(known), most))
+
+    def _at(self, a: int) -> list[int]:
+        known = [name for name, _ in self._requests()]
+        return known[a % len(known) :][:1] if known else []
+
+
+STEPS: dict[str, tuple[int, Callable[[Walk, int, int], None]]] = {
+    "alloc": (4, Walk.alloc),
+    "extend": (8, Walk.extend),
+    "decode": (8, Walk.decode),
+    "fork": (2, Walk.fork),
+    "free": (6, Walk.free),
+    "segment": (2, Walk.segment),
+    "segments": (2, Walk.segments),
+    "group": (3, Walk.group),
+    "backup": (2, Walk.backup),
+    "restore": (2, Walk.restore),
+    "clear": (1, Walk.clear),
+    "resize": (1, Walk.resize),
+}
+"""How often a walk takes each step, so that pages are lent, run out and come back in turn, and what it does."""
+
+
+def search(
+    make: Make, page_size: int, seed: int, *, walks: int = 100, steps: int = 40
 ) -> AllocatorFailure | None:
     """Random walks; None where every answer is as it must be."""
     numbers = random.Random(seed)
-    for _ in range(walks):
-        start = _Start(numbers.random() < 0.5, numbers.randrange(64))
-        names = numbers.choices(STEPS, _WEIGHTS, k=steps)
+    for at in range(walks):
+        start = _Start(numbers.random() < 0.5, numbers.random() < 0.2, numbers.randrange(64))
+        kinds = [name for name in STEPS if at % 2 == 0 or numbers.random() < 0.7] or ["alloc"]
+        names = numbers.choices(kinds, [STEPS[name][0] for name in kinds], k=steps)
         walk = [Step(name, numbers.randrange(32), numbers.randrange(32)) for name in names]
-        if _fails(make, page_size, start, walk):
+        if _failure(make, page_size, start, walk):
             return _shortest(make, page_size, start, walk)
     return None
-
-
-def search_with_hypothesis(
-    make: Make, page_size: int, seed: int, *, examples: int = 40, steps: int = 30
-) -> AllocatorFailure | None:
-    """Histories of a hypothesis state machine; None where every answer is as it must be."""
-    failed: list[tuple[_Start, list[Step]]] = []
-    machine = _machine(make, page_size, failed)
-    machine._hypothesis_internal_use_seed = seed
-    try:
-        run_state_machine_as_test(
-            machine,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                phases=(Phase.generate,),
-                database=None,
-                deadline=None,
-                report_multiple_bugs=False,
-                print_blob=False,
-                verbosity=Verbosity.quiet,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    except Exception:
-        if not failed:
-            raise
-        # Found again without hypothesis around it, and shortened.
-        return _shortest(make, page_size, *failed[0])
-    return None
-
-
-def _machine(make: Make, page_size: int, failed: list[tuple[_Start, list[Step]]]) -> Any:
-    numbers = st.integers(0, 31)
-
-    class Machine(RuleBasedStateMachine):
-        @initialize(need_sort=st.booleans(), rest=st.integers(0, 63))
-        def start(self, need_sort: bool, rest: int) -> None:
-            self.begun = _Start(need_sort, rest)
-            self.taken: list[Step] = []
-            self.history: AllocatorHistory | None = None
-            try:
-                self.history = AllocatorHistory(make, page_size, need_sort=need_sort, rest=rest)
-            except AllocatorFault:
-                failed.append((self.begun, []))
-                raise
-
-        def take(self, step: Step) -> None:
-            self.taken.append(step)
-            try:
-                assert self.history is not None
-                self.history.apply(step)
-            except AllocatorFault:
-                failed.append((self.begun, list(self.taken)))
-                raise
-
-    for name in STEPS:
-        setattr(Machine, name, rule(a=numbers, b=numbers)(_step_of_machine(name)))
-    return Machine
-
-
-def _step_of_machine(name: str) -> Any:
-    def step(self: Any, a: int, b: int) -> None:
-        self.take(Step(name, a, b))
-
-    step.__name__ = name
-    return step
-
-
-def _fails(make: Make, page_size: int, start: _Start, steps: list[Step]) -> bool:
-    return _failure(make, page_size, start, steps) is not None
 
 
 def _failure(make: Make, page_size: int, start: _Start, steps: list[Step]) -> AllocatorFailure | None:
     calls: list[str] = []
     try:
-        history = AllocatorHistory(make, page_size, need_sort=start.need_sort, rest=start.rest)
-        calls = history.calls
+        history = AllocatorHistory(make, PAGES, page_size, **start._asdict())
+        calls, walk = history.calls, Walk(history)
         for step in steps:
-            history.apply(step)
+            walk.take(step)
     except AllocatorFault as fault:
-        return AllocatorFailure(fault.what, fault.fix, list(calls))
+        return AllocatorFailure(fault.what, str(fault.fix), list(calls))
     return None
 
 
 def _shortest(make: Make, page_size: int, start: _Start, steps: list[Step]) -> AllocatorFailure:
-    steps = _fewer(make, page_size, start, steps)
+    def fails(*tried: Any) -> bool:
+        return _failure(make, page_size, *tried) is not None
+
+    steps = _fewer(steps, lambda left: fails(start, left))
     for alone in (Step(steps[-1].name, a, b) for a in range(9) for b in range(4)) if steps else ():
-        if _fails(make, page_size, start, [alone]):
+        if fails(start, [alone]):
             steps = [alone]
             break
-    for simpler in (_Start(False, 0), _Start(start.need_sort, 0), _Start(False, start.rest)):
-        if _fails(make, page_size, simpler, steps):
-            start = simpler
-            break
+    for name, plain in _Start()._asdict().items():
+        simpler = start._replace(**{name: plain})
+        start = simpler if fails(simpler, steps) else start
     for place, step in enumerate(steps):
         for smaller in sorted({(a, b) for a in (0, 1, 2, step.a) for b in (0, 1, 2, step.b)}):
             changed = [*steps[:place], Step(step.name, *smaller), *steps[place + 1 :]]
-            if _fails(make, page_size, start, changed):
+            if fails(start, changed):
                 steps = changed
                 break
-    steps = _fewer(make, page_size, start, steps)
-    found = _failure(make, page_size, start, steps)
-    if found is None:
-        return AllocatorFailure(
-            "the same calls give another answer the second time",
-            "let the answer depend on the calls alone; keep no state on the class or in a module",
-            [],
-        )
-    return found
+    found = _failure(make, page_size, start, _fewer(steps, lambda left: fails(start, left)))
+    return found or AllocatorFailure(
+        "the same calls give another answer the second time",
+        "let the answer depend on the calls alone; keep no state on the class or in a module",
+        [],
+    )
 
 
-def _fewer(make: Make, page_size: int, start: _Start, steps: list[Step]) -> list[Step]:
+def _fewer(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
     """Leave out what is not needed, the largest pieces first."""
     piece = max(1, len(steps) // 2)
-    while True:
+    while piece:
         place = 0
         while place < len(steps):
             rest = steps[:place] + steps[place + piece :]
-            if _fails(make, page_size, start, rest):
+            if fails(rest):
                 steps = rest
             else:
                 place += piece
-        if piece == 1:
-            return steps
         piece //= 2
+    return steps
