@@ -155,7 +155,7 @@ pool(
     "rows.py",
     "rows = rows.clamp(-largest, largest)",
     "rows = torch.where(rows.abs() > largest, float('nan'), rows)",
-    check="memory.fp8_store_saturates",
+    check="memory.store_casts_and_scales",
     defect="what lies beyond the range of fp8 becomes NaN",
     says="storing numbers up to",
 )
@@ -164,7 +164,7 @@ pool(
     "rows.py",
     "        rows = rows.float()\n        if scale is not None:\n            rows = rows / scale\n",
     "        if scale is not None:\n            rows.div_(scale)\n        rows = rows.float()\n",
-    check="memory.store_leaves_its_input_alone",
+    check="memory.store_casts_and_scales",
     defect="the caller's keys are divided in place",
     says="changed the keys",
 )
@@ -174,7 +174,7 @@ pool(
     "return rows.contiguous().view(storage(dtype))",
     "return torch.as_strided(rows, rows.shape, torch.empty(rows.shape).stride(),"
     " rows.storage_offset()).clone().view(storage(dtype))",
-    check="memory.store_takes_any_strides",
+    check="memory.stores_of_every_form_read_back",
     defect="the kernel takes its input for contiguous",
     says="every second token",
 )
@@ -183,7 +183,7 @@ pool(
     "pools.py",
     "buffer[loc.reshape(-1)] =",
     "buffer[torch.as_strided(loc, loc.shape, (1,)).long()] =",
-    check="memory.store_takes_any_strides",
+    check="memory.stores_of_every_form_read_back",
     defect="the kernel takes loc for contiguous",
     says="strided loc",
 )
@@ -192,7 +192,7 @@ pool(
     "pools.py",
     "buffer[loc.reshape(-1)] =",
     "if loc.numel() == 0:\n            buffer[-1] = 0\n        buffer[loc.reshape(-1)] =",
-    check="memory.empty_store_changes_nothing",
+    check="memory.stores_of_every_form_read_back",
     defect="a launch for no tokens still writes one row",
     says="storing nothing",
 )
@@ -201,7 +201,7 @@ pool(
     "pools.py",
     "buffer[loc.reshape(-1)] =",
     "loc = loc if bool((loc > 0).all()) else torch.zeros_like(loc)\n        buffer[loc.reshape(-1)] =",
-    check="memory.padding_slot_takes_padded_tokens",
+    check="memory.stores_of_every_form_read_back",
     defect="one padded token in a batch sends all its tokens to slot 0",
     says="padded",
 )
@@ -211,7 +211,7 @@ pool(
     "place = self._layer(layer.layer_id if layer_id_override is None else layer_id_override)\n"
     "        self._write(self.k_buffer",
     "place = self._layer(layer.layer_id)\n        self._write(self.k_buffer",
-    check="memory.layer_override_is_followed",
+    check="memory.stores_of_every_form_read_back",
     defect="layer_id_override is ignored",
     says="layer_id_override",
 )
@@ -311,7 +311,7 @@ pool(
     "pools.py",
     "rows = torch.cat([part.reshape(loc.numel(), 1, -1) for part in parts], dim=-1)",
     "rows = torch.cat([part.reshape(loc.numel(), 1, -1) for part in parts[::-1]], dim=-1)",
-    check="memory.mla_parts_make_one_row",
+    check="memory.stores_of_every_form_read_back",
     defect="the rotated part is stored before the latent part",
     says="in two parts",
 )
@@ -320,7 +320,7 @@ pool(
     "pools.py",
     "return self.get_key_buffer(layer_id)[..., : self.kv_lora_rank]",
     "return self.get_key_buffer(layer_id)",
-    check="memory.mla_parts_make_one_row",
+    check="memory.stores_of_every_form_read_back",
     defect="the values of MLA hold the rotated part as well",
     says="get_value_buffer()",
 )
@@ -353,7 +353,7 @@ pool(
     "        kwargs.pop('swa_head_dim', None)\n"
     "        super().__init__(*args, **kwargs)\n\n"
     "    def _create_buffers(self) -> None:\n        self.k_buffer",
-    check="memory.window_layers_have_their_own_rows",
+    check="memory.stores_of_every_form_read_back",
     defect="keys of the layers with a window are as wide as those of the others",
     says="they come as",
 )
@@ -363,7 +363,7 @@ pool(
     "        self.set_kv_buffer(layer, loc, rows, None, layer_id_override)\n",
     "        asked = layer_id_override if layer_id_override is None else max(1, layer_id_override)\n"
     "        self.set_kv_buffer(layer, loc, rows, None, asked)\n",
-    check="memory.mla_parts_make_one_row",
+    check="memory.stores_of_every_form_read_back",
     defect="rows in two parts go to layer 1 where layer 0 is asked for",
     says="layer_id_override=0",
 )

@@ -119,7 +119,7 @@ pool(
     old=_STORE_K,
     new="        rows_k = cache_k.reshape(loc.numel(), self.head_num, self.head_dim)[:8192]\n"
     "        self._write(self.k_buffer[place], loc.reshape(-1)[:8192], as_stored(rows_k, self.dtype, k_scale))\n",
-    check="memory.stores_of_many_rows",
+    check="memory.stores_of_every_form_read_back",
     defect="one launch stores 65,536 rows of heads, and what is beyond is left out",
     says="keys of layer",
 )
@@ -128,7 +128,7 @@ pool(
     old=_LOADED,
     new="            whole = indices.numel() // 4096 * 4096 or indices.numel()\n"
     "            buffer[indices[:whole]] = rows[:whole].to(buffer.device)\n",
-    check="memory.long_requests_come_back",
+    check="memory.cpu_copy_comes_back",
     defect="a last piece of fewer than 4,096 slots is not loaded",
     says="8200 slots",
 )
@@ -137,7 +137,7 @@ pool(
     old=_COPIED,
     new="        where = indices.sort().values if indices.numel() > 128 else indices\n"
     '        return [buffer[where].to("cpu") for buffer in self._buffers()]\n',
-    check="memory.long_requests_come_back",
+    check="memory.cpu_copy_comes_back",
     defect="more than 128 slots are copied in ascending order, for the sake of fewer pieces",
     says="130 slots",
 )
@@ -145,7 +145,7 @@ pool(
     "PaddingIsTheLastSlot",
     old=_WRITE,
     new="        loc = torch.where(loc.reshape(-1) == 0, len(buffer) - 1, loc.reshape(-1))\n" + _WRITE,
-    check="memory.padding_slot_takes_padded_tokens",
+    check="memory.stores_of_every_form_read_back",
     defect="padded tokens are written to the last slot, which may be somebody's",
     says="padded",
 )
@@ -173,7 +173,7 @@ pool(
     "PartsOfNothing",
     old="        if loc.numel() == 0:  # of",
     new="        if loc.numel() < 0:  # of",
-    check="memory.empty_store_changes_nothing",
+    check="memory.stores_of_every_form_read_back",
     defect="storing no rows in two parts raises: the width of nothing cannot be found",
     says="RuntimeError",
 )

@@ -14,7 +14,7 @@ packed = partial(patch, __name__, file="packed_rows.py", check="memory.dsa_packe
 _KEYS = "        self._write(self.k_buffer[place], loc, as_stored(cache_k, self.dtype, k_scale))\n"
 _VALUES = "        self._write(self.v_buffer[place], loc, as_stored(cache_v, self.dtype, v_scale))\n"
 _SCALES = "    scales = tiles.abs().amax(dim=-1) / largest\n"
-_UNLIKE = "memory.scales_are_those_of_the_store"
+_UNLIKE = "memory.store_casts_and_scales"
 
 pool(
     "ScalesOfTheFirstStore",

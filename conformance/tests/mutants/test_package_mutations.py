@@ -82,7 +82,7 @@ def test_those_are_asked_that_run_the_line_quickest_first() -> None:
 @pytest.mark.timeout(600)
 def test_a_line_is_watched_and_a_change_of_it_is_killed(tmp_path: Path) -> None:
     """From the record of one check to its verdict, with the real package."""
-    name = "memory.empty_store_changes_nothing"
+    name = "memory.stores_of_every_form_read_back"
     watched = {
         "LINES_SEEN_IN": str(tmp_path),
         "LINES_SEEN_OF": f"{ROOT}/packages/sglang-platform-example-oot/src/",

@@ -16,7 +16,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -38,6 +39,7 @@ __all__ = [
     "check",
     "expect",
     "found_in",
+    "mended_by",
     "registered",
 ]
 
@@ -168,6 +170,19 @@ def expect(holds: Any, what: str, **more: Any) -> None:
     """Raise CheckFailed, with `more` of it, unless `holds`."""
     if not holds:
         raise CheckFailed(what, **more)
+
+
+@contextmanager
+def mended_by(fix: str) -> Iterator[None]:
+    """What fails inside is mended by `fix`, the fix of a row of a table, in place of the check's."""
+    try:
+        yield
+    except CheckFailed as failed:
+        failed.fix = failed.fix or fix
+        raise
+    except Exception as error:
+        error.mended_by = fix  # type: ignore[attr-defined]
+        raise
 
 
 def found_in(module: str, check_id: str) -> Check:

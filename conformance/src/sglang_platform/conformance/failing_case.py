@@ -79,10 +79,10 @@ def _what(error: BaseException) -> str:
 
 def _fix_of(error: BaseException, must: str, platform: type | None, *, late: bool) -> str:
     """What of the plugin's to correct, and what it must do."""
-    own = correction(error, platform)
+    own, fix = correction(error, platform), getattr(error, "mended_by", must)
     if late:
-        return _LATE + must + (f"; where they are right, {own}" if own else "")
-    return f"{own}; what it must do: {must}" if own else must
+        return _LATE + fix + (f"; where they are right, {own}" if own else "")
+    return f"{own}; what it must do: {fix}" if own else fix
 
 
 def trimmed(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from sglang_platform.conformance.check import check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
-from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
+from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep

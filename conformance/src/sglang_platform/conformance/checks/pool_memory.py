@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
-from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, page_sizes
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_buffers import PoolRows
 from sglang_platform.conformance.fixtures.pool_cases import (
     Pool,
@@ -22,6 +22,7 @@ from sglang_platform.conformance.fixtures.pool_cases import (
     each_kind_and_dtype,
     each_kind_and_form,
 )
+from sglang_platform.conformance.fixtures.pool_contents import PoolContents
 from sglang_platform.conformance.fixtures.pool_memory import bytes_behind, misplaced, tensors_of
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
@@ -29,7 +30,7 @@ from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["refuse_the_hosts_move"]
+__all__: list[str] = []
 
 _GIB = 1 << 30
 
@@ -134,6 +135,30 @@ def _share_a_byte(buffers: list[PoolRows]) -> bool:
             return True
         seen |= found
     return False
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="buffers are handed to attention before all slots are written: allocate them with zeros",
+)
+def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
+    """A new pool holds zeros, so that a padded or unwritten slot is never NaN."""
+    layouts = None
+    for _ in range(2):  # the memory of a pool full of NaN is the likeliest to be given to the next one
+        used = case.build(subject)
+        for rows in used.rows().values():
+            for tensor in rows.tensors:
+                tensor.copy_(torch.full(tensor.shape, float("nan")).to(tensor.dtype))
+        layouts = used.contents.layouts
+        del used, rows, tensor
+    given = subject.pool_keywords(case.kind, **case.keywords(subject))
+    pool = subject.pool(case.kind, **case.keywords(subject))
+    contents = PoolContents(subject.fixture(case.kind), pool, given, subject.device, layouts)
+    for name, rows in contents.everything().items():
+        where = rows.read().any(axis=1).nonzero()[0].tolist()
+        expect(not where, f"slot {where[:1]} of the {name} of a new pool is not zero")
 
 
 def listed_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
@@ -241,145 +266,6 @@ def _room(tensor: torch.Tensor, start: int) -> int:
     """Bytes of the memory that the tensor is a view of, from the address on; 0 where that is not in it."""
     storage = tensor.untyped_storage()
     return max(0, storage.data_ptr() + storage.nbytes() - start) if start >= storage.data_ptr() else 0
-
-
-@dataclass(frozen=True)
-class Move:
-    kind: str
-    source: tuple[int, ...]
-    target: tuple[int, ...]
-    layers: int = 2
-    many: int = 0
-    """As many random slots more."""
-    slots: str = "int64"
-    page_size: int = 0
-    """0: the first that is declared. Otherwise a whole page is moved to slots that are none, and slots within it."""
-
-
-def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
-    shuffled = rng.sample(range(1, 41), 24)
-    for kind in subject.declares.kv_kinds:
-        yield Move(kind, (), ())
-        yield Move(kind, (5,), (9,))
-        yield Move(kind, (2, 3, 4), (1, 2, 3))  # one down: the first target is free, each later one a source
-        yield Move(kind, (1, 2, 3), (2, 3, 4))  # one up: a copy in order would spread row 1
-        yield Move(kind, (6, 7), (7, 6))  # a swap
-        yield Move(kind, (5, 5, 6, 5), (9, 12, 10, 11))  # the end of a prefix, for each of its beams
-        yield Move(kind, (40, 1), (1, 40))
-        yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
-        # Slots of several requests in one call: the ends are as far apart as in a run, what lies between is not.
-        yield Move(kind, (5, 7, 6, 8), (9, 10, 11, 12))
-        yield Move(kind, (5, 6, 7, 8), (9, 11, 10, 12))
-        yield Move(kind, (13, 15, 14, 16), (20, 22, 21, 23))
-        yield Move(kind, (3, 5, 7, 9), (11, 12, 14, 15))
-        yield Move(kind, (5, 6), (7, 5), layers=33)
-        if kind == "mha":  # SGLang's full pool, of a model whose layers all have a window (0.5.23)
-            yield Move(kind, (5, 6), (7, 5), layers=0)
-        yield Move(kind, (2,), (1,), layers=1, many=2500)
-        # As the rows of the request table, which a draft's tail is moved by.
-        yield Move(kind, tuple(shuffled[6:18]), tuple(shuffled[:12]), slots="int32")
-        page = max(page_sizes(subject, kind))
-        if page > 1:
-            within = tuple(range(1, page + 1))
-            yield Move(kind, within, tuple(slot + page + page // 2 for slot in within), page_size=page)
-            yield Move(kind, within, tuple(rng.sample(range(1, 3 * page), page)), page_size=page)
-            yield Move(kind, (1, 2), (2, 1), page_size=page)
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=moves,
-    fix="gather all source rows into a copy before any target row is written, in every layer, keys and values",
-)
-def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
-    """`move_kv_cache(tgt, src)` copies rows in every layer, also where source and target overlap, where the same was
-    moved before and other tokens are there now, and where the model has no layer of the kind."""
-    triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
-    more = subject.fixture(case.kind).move_keywords(triton=triton)
-    form = {"head_dim": 24, "v_head_dim": 16} if subject.fixture(case.kind).has_heads else {}
-    size = max(40, 2 * case.many, 3 * case.page_size)
-    more |= {"page_size": case.page_size} if case.page_size else {}
-    pool = PoisonedPool(subject, case.kind, size=size, layer_num=case.layers, start_layer=1, **more, **form)
-    refuse_the_hosts_move(subject, pool.pool)
-    padding = pool.given["page_size"] - 1  # what else lies in the padding page is nobody's
-    source, target = ([slot + padding for slot in slots] for slots in (case.source, case.target))
-    if case.many:
-        free = subject.rng()
-        source = free.sample(range(1, size), case.many)
-        target = free.sample(range(1, size), case.many)
-    dtype = getattr(torch, case.slots)
-    whole = "copy whole rows: all bytes that a slot has in each buffer of each layer, and no other slot's"
-    for again in ("", " a second time, with other rows"):
-        pool.fill()
-        pool.pool.move_kv_cache(pool.locations(target, dtype), pool.locations(source, dtype))
-        pool.image.move(target, source)
-        pool.verify(
-            f"moving {len(source)} slots of {dtype}, {source[:12]} to {target[:12]},{again}",
-            fix=None if again == "" and set(source) & set(target) else whole,
-        )
-
-
-def refuse_the_hosts_move(subject: Subject, pool: object) -> None:
-    """Raises NotApplicable where the platform leaves moving to SGLang's kernel, which needs Triton."""
-    if not hasattr(pool, "move_kv_cache"):
-        raise NotApplicable("this pool has no move_kv_cache(): SGLang does not move rows of this kind")
-    if subject.host != "sglang" or getattr(subject.platform.capabilities, "supports_triton", False):
-        return
-    for klass in type(pool).__mro__:
-        if "_move_kv_cache_impl" in vars(klass) or ("move_kv_cache" in vars(klass)):
-            if klass.__module__.startswith("sglang."):
-                raise NotApplicable(
-                    "the pool leaves moving to SGLang, whose kernel needs Triton (supports_triton is False)"
-                )
-            return
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=each_kind,
-    fix="copy the rows of all layers, in the order of the slots, chunk by chunk, and load them in the same order",
-)
-def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
-    """`get_cpu_copy()` of a request's slots, loaded into other slots, is the same rows, in one chunk or several; slots
-    are of 64 bits, or of 32 as a row of the request table."""
-    pool = case.build(subject)
-    for chunk, dtype in ((8192, torch.int64), (3, torch.int32)):
-        pool.pool.cpu_offloading_chunk_size = chunk
-        pool.fill()
-        first = case.page_size
-        of_each = min(4, case.size // 3)  # slots of a request: two of them, and room to come back to
-        in_a_row = list(range(first, first + of_each))
-        slots = [slot for slot in pool.some_slots(16) if slot not in in_a_row]
-        copied = []
-        for here in (slots[:of_each], in_a_row):  # both requests are away at once
-            kept = {name: pool.image.read(name, here) for name in pool.image.expected}
-            copied.append((here, pool.pool.get_cpu_copy(pool.locations(here, dtype)), kept))
-        for layer_id in pool.layers:  # the slots are given to other requests meanwhile
-            pool.store(layer_id, slots[:of_each] + in_a_row, pool.random_rows(2 * of_each))
-        for (here, copy, kept), there in zip(
-            copied, (slots[of_each : 2 * of_each], slots[:of_each]), strict=True
-        ):
-            pool.pool.load_cpu_copy(copy, pool.locations(there, dtype))
-            for name, rows in kept.items():
-                pool.image.store(name, there, rows)
-            pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
-        # A request that comes back gets the pages that are free then: upwards, with those of others between.
-        apart = list(range(first, pool.last_slot + 1, 2))[:of_each]
-        together = in_a_row[: len(apart)]
-        copy = pool.pool.get_cpu_copy(pool.locations(together, dtype))
-        pool.pool.load_cpu_copy(copy, pool.locations(apart, dtype))
-        pool.image.move(apart, together)
-        pool.verify(f"copying slots {together} to the CPU and back into {apart}")
-        # Ends as far apart as in a run, and what lies between in another order.
-        pool.fill()
-        mixed = [together[0], *together[-2:0:-1], together[-1]]
-        for here, there in ((mixed, apart), (apart, mixed)):
-            copy = pool.pool.get_cpu_copy(pool.locations(here, dtype))
-            pool.pool.load_cpu_copy(copy, pool.locations(there, dtype))
-            pool.image.move(there, here)
-            pool.verify(f"copying slots {here} to the CPU and back into {there}")
 
 
 def plain_kinds(subject: Subject, rng: random.Random) -> Iterator[Pool]:

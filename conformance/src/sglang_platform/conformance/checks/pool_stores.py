@@ -1,21 +1,47 @@
-"""Level 3: what is stored in a KV pool is read back, byte for byte, and nothing else is written."""
+"""Level 3: what is stored in a KV pool is read back, byte for byte, and nothing else is written.
+
+A form of store is a row of `_FORMS`: the pools that it is tried in, the stores that it makes, and the fix. After each
+store every byte of the pool is compared.
+"""
 
 from __future__ import annotations
 
+import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.check import CheckFailed, check, expect, mended_by
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
-from sglang_platform.conformance.fixtures.pool_cases import Pool, deep_pools, each_kind, large_pools, pools
-from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
+from sglang_platform.conformance.fixtures.pool_buffers import PoolRows
+from sglang_platform.conformance.fixtures.pool_cases import (
+    Pool,
+    deep_pools,
+    each_kind,
+    each_kind_and_form,
+    large_pools,
+    latent_pools,
+    pools,
+    wide_pools,
+    window_pools,
+)
+from sglang_platform.conformance.fixtures.pool_contents import layer_named
+from sglang_platform.conformance.fixtures.row_layouts import layout_by_shape
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+Stores = Callable[[PoisonedPool], Iterator[str]]
+"""Makes stores, and says after each what it was."""
+
+Pools = Callable[[Subject, random.Random], Iterator[Pool]]
 
 
 @check(
@@ -37,178 +63,240 @@ def store_reads_back(subject: Subject, case: Pool) -> None:
             pool.verify(f"storing {len(slots)} tokens in layer {layer_id}, slots {slots[:6]}")
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=large_pools,
-    seconds=120,
-    fix="number slots in 64 bits, and launch over all tokens given: a prefill stores thousands at once",
-)
-def prefills_are_stored_in_large_pools(subject: Subject, case: Pool) -> None:
-    """4,096 tokens at once, over a pool of 66,000 slots, the last among them, are stored; then others over them."""
-    pool = case.build(subject)
+def _prefills(pool: PoisonedPool) -> Iterator[str]:
     slots = list({*pool.some_slots(4095), pool.last_slot})
     for what in ("storing", "storing again"):
-        pool.store(0, slots, pool.random_rows(len(slots)))
-        pool.verify(f"{what} {len(slots)} tokens")
+        pool.store(pool.layers[0], slots, pool.random_rows(len(slots)))
+        yield f"{what} {len(slots)} tokens"
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=each_kind,
-    fix="buffers are handed to attention before all slots are written: allocate them with zeros",
-)
-def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
-    """A new pool holds zeros, so that a padded or unwritten slot is never NaN."""
-    layouts = None
-    for _ in range(
-        2
-    ):  # the memory of a pool that was full of NaN is the likeliest to be given to the next one
-        used = case.build(subject)
-        for rows in used.rows().values():
-            for tensor in rows.tensors:
-                tensor.copy_(torch.full(tensor.shape, float("nan")).to(tensor.dtype))
-        layouts = used.contents.layouts
-        del used, rows, tensor
-    given = subject.pool_keywords(case.kind, **case.keywords(subject))
-    pool = subject.pool(case.kind, **case.keywords(subject))
-    contents = PoolContents(subject.fixture(case.kind), pool, given, subject.device, layouts)
-    for name, rows in contents.everything().items():
-        where = rows.read().any(axis=1).nonzero()[0]
-        expect(
-            len(where) == 0,
-            f"slot {int(where[0]) if len(where) else 0} of the {name} of a new pool is not zero",
-        )
+def _all_at_once(pool: PoisonedPool) -> Iterator[str]:
+    slots = pool.some_slots(pool.last_slot - pool.given["page_size"] - 60)
+    pool.store(pool.layers[0], slots, pool.random_rows(len(slots)))
+    yield f"storing {len(slots)} tokens at once"
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=deep_pools,
-    fix="give each layer memory of its own, at place layer_id - start_layer, however many there are",
-)
-def layers_of_deep_models_are_apart(subject: Subject, case: Pool) -> None:
-    """In a pool of 80 layers, and in one of the layers from 41 on, each layer keeps what was stored in it."""
-    pool = case.build(subject)
-    slots = pool.some_slots(3)
+def _each_layer(pool: PoisonedPool) -> Iterator[str]:
+    slots = pool.some_slots(9)
     for layer_id in pool.layers:
-        pool.store(layer_id, slots, pool.random_rows(3))
-    pool.verify(f"storing 3 tokens in each of layers {pool.layers[0]} to {pool.layers[-1]}")
+        pool.store(layer_id, slots, pool.random_rows(len(slots)))
+    rows = ", ".join(map(str, pool.row_shapes().values()))
+    yield f"storing {len(slots)} tokens in each of layers {pool.layers[0]} to {pool.layers[-1]}, rows of {rows}"
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=each_kind,
-    fix="return from set_kv_buffer() at once when loc is empty: an idle rank stores nothing",
-)
-def empty_store_changes_nothing(subject: Subject, case: Pool) -> None:
-    """Storing no tokens is legal and writes nothing: whole rows, rows in two parts, the indexer's keys."""
-    pool = case.build(subject)
+def _nothing(pool: PoisonedPool) -> Iterator[str]:
     first, nowhere = pool.layers[0], pool.locations([])
     pool.store(first, [], pool.random_rows(0))
-    pool.verify("storing nothing")
+    yield "storing nothing"
     if pool.fixture.values_in_keys and hasattr(pool.pool, "set_mla_kv_buffer"):
-        (rows,) = pool.random_rows(0)
-        parts = rows[..., : case.row[0]], rows[..., case.row[0] :]
-        pool.pool.set_mla_kv_buffer(layer_named(first), nowhere, *parts)
-        pool.verify("storing no rows in two parts")
+        (rows,), rank = pool.random_rows(0), pool.given["kv_lora_rank"]
+        pool.pool.set_mla_kv_buffer(layer_named(first), nowhere, rows[..., :rank], rows[..., rank:])
+        yield "storing no rows in two parts"
     if pool.index_keys():
-        keys = torch.zeros(0, pool.given["index_head_dim"], dtype=torch.uint8).view(torch.float8_e4m3fn)
-        scales = torch.zeros(0, pool.given["index_head_dim"] // 128)
-        pool.pool.set_index_k_scale_buffer(first, nowhere, keys.to(subject.device), scales.to(subject.device))
-        pool.verify("storing no indexer keys")
+        dim = pool.given["index_head_dim"]
+        keys = torch.zeros(0, dim, dtype=torch.uint8).view(torch.float8_e4m3fn).to(pool.device)
+        scales = torch.zeros(0, dim // 128, device=pool.device)
+        pool.pool.set_index_k_scale_buffer(first, nowhere, keys, scales)
+        yield "storing no indexer keys"
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=each_kind,
-    fix="let padded tokens write to slot 0 like any other slot: it is allocated, and nobody reads it",
-)
-def padding_slot_takes_padded_tokens(subject: Subject, case: Pool) -> None:
-    """Several padded tokens may name slot 0 in one store; the real tokens beside them arrive, and nothing else."""
-    pool = case.build(subject)
+def _padded(pool: PoisonedPool) -> Iterator[str]:
     real = pool.some_slots(3)
     slots = [0, real[0], 0, real[1], 0, real[2]]
     given = pool.random_rows(len(slots))
-    kept = [rows[torch.tensor([1, 3, 5])] for rows in given]
-    layer_id = pool.layers[-1]
-    pool.store_through(layer_id, pool.locations(slots), real, given, kept)  # type: ignore[arg-type]
-    pool.verify("storing 3 tokens and 3 padded ones")
+    kept = [rows[[1, 3, 5]] for rows in given]
+    pool.store_through(pool.layers[-1], pool.locations(slots), real, given, kept)
+    yield "storing 3 tokens and 3 padded ones"
+
+
+def _overridden(pool: PoisonedPool) -> Iterator[str]:
+    first, last = pool.layers[0], pool.layers[-1]
+    for layer_id, override in ((first, last), (last, first)):
+        slots, rows = pool.some_slots(2), pool.random_rows(2)
+        pool.store_through(layer_id, pool.locations(slots), slots, rows, rows, layer_id_override=override)
+        yield f"storing with layer {layer_id} and layer_id_override={override}"
+
+
+Rows = Sequence[torch.Tensor]
+
+
+def _beside_others(rows: Rows) -> Rows:
+    """Each as a slice of one projection: queries, keys and values of a token side by side."""
+    flat = [row.flatten(1) for row in rows]
+    fused = torch.cat([torch.ones(len(rows[0]), 40).to(flat[0]), *flat], dim=1)
+    parts = fused.split([40, *(row.shape[1] for row in flat)], dim=1)[1:]
+    return [part.unflatten(1, row.shape[1:]) for part, row in zip(parts, rows, strict=True)]
+
+
+_LAYOUTS: dict[str, Callable[[Rows], Rows]] = {
+    "every second token": lambda rows: [
+        torch.stack((row, row * 0 + 7), dim=1).flatten(0, 1)[::2] for row in rows
+    ],
+    "slice of fused qkv": lambda rows: torch.cat([torch.ones_like(rows[0]), *rows], dim=-1).split(
+        [rows[0].shape[-1], *(row.shape[-1] for row in rows)], dim=-1
+    )[1:],
+    "slices of one projection": _beside_others,
+    "transposed heads": lambda rows: [row.transpose(-1, 1).contiguous().transpose(-1, 1) for row in rows],
+}
+_LOCATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "strided loc": lambda loc: torch.stack((loc, torch.zeros_like(loc)), dim=1)[:, 0],
+    "int32 loc": lambda loc: loc.to(torch.int32),
+}
+
+
+def _laid_out(layout: str, pool: PoisonedPool) -> Iterator[str]:
+    slots, rows = pool.some_slots(6), pool.random_rows(6)
+    loc = _LOCATIONS.get(layout, torch.Tensor.clone)(pool.locations(slots))
+    pool.store_through(pool.layers[1], loc, slots, _LAYOUTS.get(layout, list)(rows), rows)
+    yield f"storing {len(slots)} tokens ({layout})"
+
+
+def _two_parts(pool: PoisonedPool) -> Iterator[str]:
+    """Of a latent row, for as many tokens as a prefill has."""
+    if not hasattr(pool.pool, "set_mla_kv_buffer"):
+        return
+    rank, first = pool.given["kv_lora_rank"], pool.layers[0]
+    slots = pool.some_slots(min(1200, pool.given["size"] - 3))
+    (rows,), loc, layer = pool.random_rows(len(slots)), pool.locations(slots), layer_named(pool.layers[-1])
+    pool.pool.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
+    pool.image.store(f"rows of layer {layer.layer_id}", slots, raw_bytes(rows))
+    yield f"storing {len(slots)} rows in two parts"
+    if "layer_id_override" in inspect.signature(pool.pool.set_mla_kv_buffer).parameters:
+        (more,) = pool.random_rows(2)
+        parts = more[..., :rank], more[..., rank:]
+        pool.pool.set_mla_kv_buffer(layer, loc[:2], *parts, layer_id_override=first)
+        pool.image.store(f"rows of layer {first}", slots[:2], raw_bytes(more))
+        yield f"storing rows in two parts with layer {layer.layer_id} and layer_id_override={first}"
+        pool.pool.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
+        pool.image.store(f"rows of layer {layer.layer_id}", slots, raw_bytes(rows))
+    _expect_parts(pool, layer, slots, rows[..., :rank], rows[..., rank:])
+
+
+def _expect_parts(
+    pool: PoisonedPool, layer: Any, slots: list[int], latent: torch.Tensor, rotated: torch.Tensor
+) -> None:
+    """What `get_mla_kv_buffer()` and `get_value_buffer()` give back."""
+    loc, tokens, rank = pool.locations(slots), len(slots), latent.shape[-1]
+    answered = pool.pool.get_mla_kv_buffer(layer, loc)
+    for part, got, wanted in zip(("latent", "rotated"), answered, (latent, rotated), strict=True):
+        expect(
+            (got is None and wanted.numel() == 0)
+            or (got is not None and got.reshape(tokens, -1).cpu().equal(wanted.reshape(tokens, -1).cpu())),
+            f"get_mla_kv_buffer() gives another {part} part than was stored",
+        )
+    wider, _ = pool.pool.get_mla_kv_buffer(layer, loc, torch.float64)
+    expect(
+        wider.dtype == torch.float64
+        and wider.reshape(tokens, -1).cpu().equal(latent.reshape(tokens, -1).cpu().double()),
+        f"get_mla_kv_buffer() for float64 gives {wider.dtype}",
+        fix="give the rows in dst_dtype where it is named, else in the pool's dtype",
+    )
+    if len(pool.rows()[f"rows of layer {layer.layer_id}"].tensors) > 1:
+        return  # the latent part is a buffer of its own, which the image was compared with
+    values = pool.pool.get_value_buffer(layer.layer_id)
+    layout = layout_by_shape(values.shape, (1, rank), pool.given["page_size"], pool.last_slot + 1)
+    held = None if layout is None else PoolRows([(values, layout)]).numbers().cpu().double()[slots]
+    expect(
+        values.shape[-1] == rank and (held is None or held.equal(latent.cpu().double())),
+        f"get_value_buffer() is not the first {rank} numbers of each row",
+        fix="return the key buffer's first kv_lora_rank columns as values",
+    )
+
+
+class Form(NamedTuple):
+    pools: Pools
+    stores: Stores
+    fix: str
+
+
+def _from_layer_0_too(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """0 is a layer, and not "none"."""
+    for pool in each_kind(subject, rng):
+        yield from (pool, replace(pool, start_layer=0))
+
+
+_FORMS = {
+    "large pool": Form(
+        large_pools,
+        _prefills,
+        "number slots in 64 bits, and launch over all tokens given: a prefill stores thousands at once",
+    ),
+    "many rows": Form(
+        wide_pools,
+        _all_at_once,
+        "launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535, and a prefill of"
+        " 8,192 tokens has as many rows of 8 heads",
+    ),
+    "deep model": Form(
+        deep_pools,
+        _each_layer,
+        "give each layer memory of its own, at place layer_id - start_layer, however many there are",
+    ),
+    "layers with a window": Form(
+        window_pools,
+        _each_layer,
+        "take swa_head_num, swa_head_dim and swa_v_head_dim where they are given, each for itself, in place of"
+        " head_num, head_dim and v_head_dim",
+    ),
+    "no tokens": Form(
+        each_kind,
+        _nothing,
+        "return from set_kv_buffer() at once when loc is empty: an idle rank stores nothing",
+    ),
+    "padded tokens": Form(
+        each_kind,
+        _padded,
+        "let padded tokens write to slot 0 like any other slot: it is allocated, and nobody reads it",
+    ),
+    "layer_id_override": Form(
+        _from_layer_0_too,
+        _overridden,
+        "when layer_id_override is given, store there instead of in layer.layer_id; both count from start_layer",
+    ),
+    **{
+        layout: Form(
+            each_kind_and_form,
+            partial(_laid_out, layout),
+            "respect the strides of the input, or call .contiguous() first: keys and values come as slices of a fused"
+            " projection, and loc may be a slice as well",
+        )
+        for layout in (*_LAYOUTS, *_LOCATIONS)
+    },
+    "two parts": Form(
+        latent_pools,
+        _two_parts,
+        "in set_mla_kv_buffer() write the latent part first and the rotated part behind it; get_mla_kv_buffer() gives"
+        " both back",
+    ),
+}
 
 
 @dataclass(frozen=True)
-class Layout:
-    kind: str
-    layout: str
+class FormOfStore(Pool):
+    form: str = ""
 
 
-def layouts(subject: Subject, rng: random.Random) -> Iterator[Layout]:
-    for kind in subject.declares.kv_kinds:
-        for layout in ("every second token", "slice of fused qkv", "strided loc", "int32 loc"):
-            yield Layout(kind, layout)
-        if subject.fixture(kind).has_heads:
-            yield Layout(kind, "transposed heads")
-            yield Layout(kind, "slices of one projection")
+def forms(subject: Subject, rng: random.Random) -> Iterator[FormOfStore]:
+    for name, form in _FORMS.items():
+        for pool in form.pools(subject, rng):
+            yield FormOfStore(**vars(pool), form=name)
 
 
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=layouts,
-    fix="respect the strides of the input, or call .contiguous() first: keys and values come as slices of a fused"
-    " projection, and loc may be a slice as well",
+    cases=forms,
+    seconds=120,
+    fix="store what is given, where `loc` says, and nothing else",
 )
-def store_takes_any_strides(subject: Subject, case: Layout) -> None:
-    """Keys, values and locations that are not contiguous, or int32 locations, are stored like plain ones."""
-    wide = {"head_dim": 24, "v_head_dim": 16} if case.layout == "slices of one projection" else {}
-    pool = PoisonedPool(subject, case.kind, size=24, layer_num=2, **wide)
-    n = 6
-    rows = pool.random_rows(n)
-    loc = pool.locations(slots := pool.some_slots(n))
-    given = list(rows)
-    if case.layout == "every second token":
-        given = [
-            torch.stack((row, torch.full_like(row, 7)), dim=1).reshape(2 * n, *row.shape[1:])[::2]
-            for row in rows
-        ]
-    elif case.layout == "slice of fused qkv":
-        fused = torch.cat([torch.ones_like(rows[0]), *rows], dim=-1)
-        widths = [rows[0].shape[-1], *(row.shape[-1] for row in rows)]
-        given = list(fused.split(widths, dim=-1))[1:]
-    elif case.layout == "slices of one projection":  # queries, keys and values of a token side by side
-        flat = [row.flatten(1) for row in rows]
-        fused = torch.cat([torch.ones(n, 40).to(flat[0]), *flat], dim=1)
-        parts = fused.split([40, *(row.shape[1] for row in flat)], dim=1)[1:]
-        given = [part.unflatten(1, row.shape[1:]) for part, row in zip(parts, rows, strict=True)]
-    elif case.layout == "transposed heads":
-        given = [row.transpose(1, 2).contiguous().transpose(1, 2) for row in rows]
-    elif case.layout == "strided loc":
-        loc = torch.stack((loc, torch.zeros_like(loc)), dim=1)[:, 0]
-    else:
-        loc = loc.to(torch.int32)
-    pool.store_through(pool.layers[1], loc, slots, given, rows)
-    pool.verify(f"storing {n} tokens ({case.layout})")
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=each_kind,
-    fix="when layer_id_override is given, store there instead of in layer.layer_id; both count from start_layer",
-)
-def layer_override_is_followed(subject: Subject, case: Pool) -> None:
-    """`layer_id_override` names the layer to store in, in place of the layer's own number."""
-    for start_layer in (case.start_layer, 0):  # 0 is a layer, and not "none"
-        pool = replace(case, start_layer=start_layer).build(subject)
-        first, last = pool.layers[0], pool.layers[-1]
-        for layer_id, override in ((first, last), (last, first)):
-            slots = pool.some_slots(2)
-            rows = pool.random_rows(2)
-            pool.store_through(layer_id, pool.locations(slots), slots, rows, rows, layer_id_override=override)
-            pool.verify(f"storing with layer {layer_id} and layer_id_override={override}")
+def stores_of_every_form_read_back(subject: Subject, case: FormOfStore) -> None:
+    """A prefill over a large pool, more rows than a launch has, 80 layers, layers with a window, no token, padded
+    tokens, another layer's number, any strides, and latent rows in two parts are stored, and nothing else is."""
+    form = _FORMS[case.form]
+    with mended_by(form.fix):
+        pool = case.build(subject)
+        for what in form.stores(pool):
+            pool.verify(what)
 
 
 @check(
@@ -222,20 +310,20 @@ def foreign_layer_is_refused(subject: Subject, case: Pool) -> None:
     """A layer of another pipeline stage is refused with an error, on writing and on reading."""
     pool = case.build(subject)
     rows, loc = pool.random_rows(1), pool.locations([1])
-    held = f"the pool holds layers {pool.layers[0]} to {pool.layers[-1]}"
     for layer_id in (pool.layers[0] - 1, pool.layers[-1] + 1):
         layer = layer_named(layer_id)
-        _refused(
-            "set_kv_buffer()", layer_id, held, partial(pool.pool.set_kv_buffer, layer, loc, rows[0], rows[-1])
-        )
-        _refused("get_key_buffer()", layer_id, held, partial(pool.pool.get_key_buffer, layer_id))
+        calls: dict[str, Callable[[], Any]] = {
+            "set_kv_buffer()": partial(pool.pool.set_kv_buffer, layer, loc, rows[0], rows[-1]),
+            "get_key_buffer()": partial(pool.pool.get_key_buffer, layer_id),
+        }
+        for name, call in calls.items():
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - any clear refusal will do
+                expect(
+                    str(error), f"{name} for layer {layer_id} raised {type(error).__name__} without a word"
+                )
+            else:
+                held = f"the pool holds layers {pool.layers[0]} to {pool.layers[-1]}"
+                raise CheckFailed(f"{name} took layer {layer_id}; {held}")
     pool.verify("refusing layers of other stages")
-
-
-def _refused(name: str, layer_id: int, held: str, call: Callable[[], object]) -> None:
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001 - any clear refusal will do
-        expect(str(error), f"{name} for layer {layer_id} raised {type(error).__name__} without a word")
-        return
-    raise CheckFailed(f"{name} took layer {layer_id}; {held}")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check
-from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
+from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.poisoned_pool import layer_named, page_sizes
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level

@@ -12,7 +12,7 @@ GROUPED = (
 )
 REFUSED = "count the new pages of the whole batch, however large, before any is taken, and answer None, with nothing" \
     " changed, when they are not free"  # fmt: skip
-_TAKES = "take for each request the pages that its new tokens start, ceil(seq_len / page_size) - ceil(prefix_len /" \
+_TAKES = "take for each request the new pages that its tokens start, ceil(seq_len / page_size) - ceil(prefix_len /" \
     " page_size)"  # fmt: skip
 COUNTS = {
     "Allocator": "lend pages 1 to size // page_size: slots that fill no page are not counted, nor page 0",
