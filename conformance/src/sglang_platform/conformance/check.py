@@ -130,8 +130,8 @@ def check(
 
     fix: what the vendor should do when it fails, in one sentence that needs no look into this suite.
     requires: what the platform must have declared; where it has not, the check is not run, and the report says so.
-    cases: `cases(subject, rng)` yields the cases, smallest first; `rng` is seeded for this check. A check that runs
-        hypothesis itself takes `subject.seed`.
+    cases: `cases(subject, rng)` yields the cases, smallest first; `rng` is seeded for this check. A check that
+        searches by itself takes `subject.seed`.
     hosts: where it runs: on core's contract alone ("none"), inside a process of SGLang ("sglang"), or both.
     needs: "source" (the plugin's files), "platform" (its object) or "device"; by default the first two levels need
         their own, all others the device.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from sglang_platform.conformance.fixtures.pool_cases import (
 )
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
 from sglang_platform.conformance.fixtures.row_layouts import layout_by_shape
+from sglang_platform.conformance.fixtures.stored_layouts import LAYOUTS, LOCATIONS
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_pool
@@ -117,37 +118,10 @@ def _overridden(pool: PoisonedPool) -> Iterator[str]:
         yield f"storing with layer {layer_id} and layer_id_override={override}"
 
 
-Rows = Sequence[torch.Tensor]
-
-
-def _beside_others(rows: Rows) -> Rows:
-    """Each as a slice of one projection: queries, keys and values of a token side by side."""
-    flat = [row.flatten(1) for row in rows]
-    fused = torch.cat([torch.ones(len(rows[0]), 40).to(flat[0]), *flat], dim=1)
-    parts = fused.split([40, *(row.shape[1] for row in flat)], dim=1)[1:]
-    return [part.unflatten(1, row.shape[1:]) for part, row in zip(parts, rows, strict=True)]
-
-
-_LAYOUTS: dict[str, Callable[[Rows], Rows]] = {
-    "every second token": lambda rows: [
-        torch.stack((row, row * 0 + 7), dim=1).flatten(0, 1)[::2] for row in rows
-    ],
-    "slice of fused qkv": lambda rows: torch.cat([torch.ones_like(rows[0]), *rows], dim=-1).split(
-        [rows[0].shape[-1], *(row.shape[-1] for row in rows)], dim=-1
-    )[1:],
-    "slices of one projection": _beside_others,
-    "transposed heads": lambda rows: [row.transpose(-1, 1).contiguous().transpose(-1, 1) for row in rows],
-}
-_LOCATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "strided loc": lambda loc: torch.stack((loc, torch.zeros_like(loc)), dim=1)[:, 0],
-    "int32 loc": lambda loc: loc.to(torch.int32),
-}
-
-
 def _laid_out(layout: str, pool: PoisonedPool) -> Iterator[str]:
     slots, rows = pool.some_slots(6), pool.random_rows(6)
-    loc = _LOCATIONS.get(layout, torch.Tensor.clone)(pool.locations(slots))
-    pool.store_through(pool.layers[1], loc, slots, _LAYOUTS.get(layout, list)(rows), rows)
+    loc = LOCATIONS.get(layout, torch.Tensor.clone)(pool.locations(slots))
+    pool.store_through(pool.layers[1], loc, slots, LAYOUTS.get(layout, list)(rows), rows)
     yield f"storing {len(slots)} tokens ({layout})"
 
 
@@ -260,7 +234,7 @@ _FORMS = {
             "respect the strides of the input, or call .contiguous() first: keys and values come as slices of a fused"
             " projection, and loc may be a slice as well",
         )
-        for layout in (*_LAYOUTS, *_LOCATIONS)
+        for layout in (*LAYOUTS, *LOCATIONS)
     },
     "two parts": Form(
         latent_pools,
