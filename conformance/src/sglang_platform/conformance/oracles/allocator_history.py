@@ -94,15 +94,16 @@ class AllocatorHistory:
 
     def alloc(self, pages: int) -> int | None:
         """A request of whole pages; its name where they were free."""
-        name, need, free = self.new_name(), pages * self.page_size, self.free_pages
+        name, need, free = self.new_name(), pages * self.page_size, self.model.free_pages()
+        freed = not self.model.fresh[free].any()
         if not self._lend("alloc", f"alloc({need})", pages, [(name, need)], (need,), (torch.int64,)):
             return None
         lent = self.model.slots(name)[:: self.page_size] // self.page_size
         down = np.flatnonzero(np.diff(lent) < 0)
-        if self.need_sort and pages == free and len(down):
+        if self.need_sort and freed and pages == len(free) and len(down):
             shown = lent[max(0, down[0] - 3) : down[0] + 5].tolist()
             raise AllocatorFault(
-                f"made with need_sort, {self._last} of all free pages lends them as ... {shown} ...",
+                f"made with need_sort, {self._last} of all pages, freed in another order, lends them as {shown}",
                 "with need_sort=True, sort what was freed before it is lent again, however much it is: engines send"
                 " each other runs of pages",
             )

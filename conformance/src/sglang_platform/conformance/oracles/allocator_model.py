@@ -42,6 +42,8 @@ class AllocatorModel:
         self.pages = pages
         self.requests: dict[int, Slots] = {}
         self.users = np.zeros(pages + 1, np.int64)
+        self.fresh = np.ones(pages + 1, bool)
+        """Pages that were never lent, which may be so in any order."""
         self.held_by_group: Slots | None = None
         """Pages that wait for the end of the open group."""
 
@@ -77,10 +79,10 @@ class AllocatorModel:
 
     def saved(self) -> Any:
         """The state for `restore`. Arrays of slots are never written to."""
-        return dict(self.requests), self.users.copy()
+        return dict(self.requests), self.users.copy(), self.fresh.copy()
 
     def restore(self, saved: Any) -> None:
-        self.requests, self.users = dict(saved[0]), saved[1].copy()
+        self.requests, self.users, self.fresh = dict(saved[0]), saved[1].copy(), saved[2].copy()
 
     # What was answered
 
@@ -91,7 +93,9 @@ class AllocatorModel:
         self._expect_legal(request, slots, len(held))
         if len(slots):
             self.requests[request] = slots
-        self.users[self._pages(slots)[len(self._pages(held)) :]] += 1
+        pages = self._pages(slots)[len(self._pages(held)) :]
+        self.users[pages] += 1
+        self.fresh[pages] = False
 
     def _expect_legal(self, request: int, slots: Slots, first: int) -> None:
         """Of the tokens from `first` on, the first whose slot is wrong is told, by the first rule that it breaks."""

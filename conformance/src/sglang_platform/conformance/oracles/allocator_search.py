@@ -157,7 +157,7 @@ STEPS: dict[str, tuple[int, Callable[[Walk, int, int], None]]] = {
 
 
 def search(
-    make: Make, page_size: int, seed: int, *, walks: int = 100, steps: int = 40
+    make: Make, page_size: int, seed: int, *, walks: int = 90, steps: int = 40
 ) -> AllocatorFailure | None:
     """Random walks; None where every answer is as it must be."""
     numbers = random.Random(seed)
