@@ -144,7 +144,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "StaleInput": ("graphs.every_input_is_copied", "copy positions", "graphs", ""),
     "BucketTooSmall": ("graphs.every_input_is_copied", "the smallest captured size", "graphs", ""),
     "SlotTwice": ("memory.allocator_lends_every_page_once", "each once", "memory", "alloc or free"),
-    "SlotsLost": ("memory.allocator_lends_every_page_once", "lend pages 1 to", "memory", ""),
+    "SlotsLost": ("memory.allocator_lends_every_page_once", "give back the page of", "memory", ""),
     "NormEpsilon": ("kernels.op_values", "epsilon inside the", "kernels", "norm or op"),
     "RotationBackwards": ("kernels.op_values", "pairs are (i, i +", "kernels", "rotary or op"),
     "HalvesExchanged": ("kernels.op_values", "the gate comes first", "kernels", "silu or op"),
