@@ -67,6 +67,18 @@ def test_a_cause_that_only_a_later_case_shows_is_the_same_cause() -> None:
     assert _shape(one, _failed("memory.b", {"fix": "second"})) == [("memory.a", ["memory.b"], [])]
 
 
+def test_rows_of_a_table_that_fail_are_causes_of_their_own() -> None:
+    rows = [{"case": {"row": name}, "fix": name} for name in ("threads", "logging")]
+    one, two = _failed("packaging.a", *rows), _failed("packaging.b", {"fix": "logging"})
+    causes = by_cause([one, two, _blocked("contract.c", "packaging.a")])
+    assert [(cause.first["case"], cause.first["fix"]) for cause in causes] == [
+        ({"row": "threads"}, "threads"),
+        ({"row": "logging"}, "logging"),
+    ]
+    assert _shape(one, two) == [("packaging.a", [], []), ("packaging.a", ["packaging.b"], [])]
+    assert len(causes[0].blocked) == 1
+
+
 def test_what_is_blocked_belongs_to_what_blocks_it_which_is_told_first() -> None:
     outcomes = [
         _blocked("packaging.early", "memory.b"),

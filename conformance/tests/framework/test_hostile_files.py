@@ -84,7 +84,12 @@ def test_a_model_whose_numbers_are_none(numbers: dict[str, Any], tmp_path: Path)
 
 def report_on(folder: Path, **packages: str) -> Path:
     outcome = Outcome(
-        "packaging.import_is_light", "packaging", "it holds", "failed", what="a\x1b[31m\ud800", fix="b"
+        "packaging.asking_leaves_the_process_alone",
+        "packaging",
+        "it holds",
+        "failed",
+        what="a\x1b[31m\ud800",
+        fix="b",
     )
     document = make_document(
         Selection("my_device"),

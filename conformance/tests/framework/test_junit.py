@@ -40,7 +40,7 @@ def _failed(name: str, failure: str, what: str, *, cases: int = 1, waived: int =
 @pytest.fixture(scope="module")
 def suites() -> dict[str, ElementTree.Element]:
     outcomes = [
-        _outcome("packaging.import_is_light", "passed", cases=1),
+        _outcome("packaging.asking_leaves_the_process_alone", "passed", cases=1),
         _outcome(
             "packaging.metadata_is_sound", "not_run", cause="package", why="it is not installed\nas a wheel"
         ),
@@ -117,7 +117,7 @@ def test_what_died_or_was_blocked_is_an_error_and_the_rest_is_skipped(
     assert kinds["memory.cpu_copy_comes_back"] == ["error"]
     assert kinds["kernels.op_values"] == ["error"]
     assert kinds["kernels.ops_over_many_rows"] == ["failure"]
-    assert kinds["packaging.import_is_light"] == []
+    assert kinds["packaging.asking_leaves_the_process_alone"] == []
     (skipped,) = _case(suites["graphs"], "graphs.replay_equals_eager")
     assert (skipped.tag, skipped.get("message")) == ("skipped", "expected failure: the firmware is old")
     (skipped,) = _case(suites["packaging"], "packaging.metadata_is_sound")

@@ -46,7 +46,7 @@ def _document(*outcomes: Outcome) -> dict[str, Any]:
 @pytest.fixture
 def document() -> dict[str, Any]:
     return _document(
-        _outcome("packaging.import_is_light", "passed", cases=1),
+        _outcome("packaging.asking_leaves_the_process_alone", "passed", cases=1),
         _outcome(
             "memory.mha_store_reads_back",
             "failed",
@@ -142,13 +142,13 @@ def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
 def test_two_reports_are_compared(document: dict[str, Any]) -> None:
     new = copy.deepcopy(document)
     by_id = {one["id"]: one for one in new["outcomes"]}
-    by_id["packaging.import_is_light"] |= {"status": "failed", "what": "torch is imported"}
+    by_id["packaging.asking_leaves_the_process_alone"] |= {"status": "failed", "what": "torch is imported"}
     by_id["memory.mha_store_reads_back"] |= {"status": "passed", "what": None}
     new["outcomes"] = [one for one in new["outcomes"] if one["id"] != "host.engine_starts"]
     new["environment"]["packages"]["torch"] = "9.9"
     found = compare_reports(document, new)
     assert {change.id: change.kind for change in found.changes} == {
-        "packaging.import_is_light": "broken",
+        "packaging.asking_leaves_the_process_alone": "broken",
         "memory.mha_store_reads_back": "repaired",
         "host.engine_starts": "gone",
     }

@@ -27,7 +27,7 @@ _CHECKS = (
     "memory.store_reads_back",
     "memory.dsa_index_keys_read_back",
     "graphs.replay_equals_eager",
-    "graphs.capture_leaves_the_cache_alone",
+    "graphs.every_input_is_copied",
 )
 
 
@@ -124,7 +124,7 @@ def _undeclared(report: Report) -> None:
 
 def _not_brought(report: Report) -> None:
     why = "the platform brings no attention backend: one of the host's own is used"
-    _one(report, "graphs.capture_leaves_the_cache_alone").update(status="not_applicable", why=why, cases=0)
+    _one(report, "graphs.every_input_is_copied").update(status="not_applicable", why=why, cases=0)
 
 
 def _declares_less(report: Report) -> None:

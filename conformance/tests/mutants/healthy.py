@@ -64,7 +64,7 @@ def false_alarms(
 
 OF_PARTS = (Level.MEMORY, Level.KERNELS, Level.GRAPHS)
 
-ONCE = ("kernels.served_models_attention", "graphs.replays_keep_no_memory")
+ONCE = ("kernels.served_models_attention", "graphs.graphs_keep_no_memory")
 """Half of the time of a run: with the first seed only. What is drawn does not change their cases."""
 
 

@@ -4,7 +4,7 @@
     class RowOneTooFar(ReferencePlatform):
         ...
 
-    @mutant(check="packaging.import_is_light", defect="the package imports torch", says="torch")
+    @mutant(check="packaging.asking_leaves_the_process_alone", defect="the package imports torch", says="torch")
     def imports_torch(folder: Path) -> Installed:
         ...
 

@@ -79,7 +79,7 @@ def no_contract_version(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.import_is_light",
+    check="packaging.asking_leaves_the_process_alone",
     defect="activate() imports SGLang to ask for its version: ten seconds per process, and a cycle in SGLang's own",
     says="sglang",
 )
@@ -90,7 +90,7 @@ def imports_the_host(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_makes_no_device_context",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the probe asks torch for the device's properties, which opens the device in a process that will fork",
     says="torch.cuda",
 )
@@ -102,7 +102,7 @@ def probe_opens_the_device(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_the_process_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="activate() forces a setting of the host through an environment variable",
     says="SGLANG_USE_CPU_ENGINE",
 )
@@ -114,7 +114,7 @@ def sets_a_variable(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_the_process_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the module gives OpenMP one thread where the operator names no number",
     says="OMP_NUM_THREADS is '1'",
 )
@@ -124,7 +124,7 @@ def names_threads_where_nobody_does(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_no_threads",
+    check="packaging.asking_leaves_the_process_alone",
     defect="a thread that watches the device's temperature is started when the package is imported",
     says="watch-temperature",
 )

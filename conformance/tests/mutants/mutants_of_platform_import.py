@@ -22,7 +22,7 @@ def _asked(folder: Path, text: str) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_replaces_no_functions",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module makes torch's question for Intel's devices its own",
     says="torch.xpu.is_available",
 )
@@ -31,7 +31,7 @@ def answers_for_another_device(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_replaces_no_functions",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module counts the files that anybody opens",
     says="builtins.open",
 )
@@ -41,7 +41,7 @@ def counts_open_files(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_waits_for_nothing",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module runs the vendor's tool, quick as that is",
     says="starts",
 )
@@ -50,7 +50,7 @@ def runs_a_quick_tool(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_waits_for_nothing",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module waits for the driver's service, and goes on after two seconds",
     says="waits",
 )
@@ -59,7 +59,7 @@ def waits_for_a_service(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_lets_processes_end",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="at exit the platform's module ends the process before the driver's library can hang, with status 0",
     says="status 0",
 )
@@ -68,7 +68,7 @@ def ends_the_process_itself(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_lets_processes_end",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module hides errors that nobody catches",
     says="does not show",
 )
@@ -77,7 +77,7 @@ def hides_errors(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.answers_do_not_follow_the_start",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the plugin declines in processes whose command line names another device",
     says="sys.argv",
 )
@@ -86,7 +86,7 @@ def looks_at_the_command_line(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.answers_do_not_follow_the_start",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the platform reads its settings from a file of the folder in which it is started",
     says="'mutant.toml'",
 )
@@ -144,7 +144,7 @@ def works_in_the_first_thread_only(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_lets_processes_end",
+    check="packaging.platform_module_leaves_the_process_alone",
     defect="the platform's module has a thread that Python waits for when a process ends",
     says="does not end",
 )

@@ -15,7 +15,7 @@ def _asked(folder: Path, lines: str, **more: str) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_the_process_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="activate() asks for the spawn method, which the host then cannot choose",
     says="start method",
 )
@@ -24,7 +24,7 @@ def chooses_the_start_method(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_no_threads",
+    check="packaging.asking_leaves_the_process_alone",
     defect="a thread that watches the device's power is started by asking",
     says="watch-power",
 )
@@ -37,7 +37,7 @@ def leaves_a_second_thread(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_no_child_processes",
+    check="packaging.asking_leaves_the_process_alone",
     defect="a helper that talks to the driver is started by asking, and runs on",
     says="sleep",
 )
@@ -46,7 +46,7 @@ def leaves_a_helper(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_logging_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="logging.basicConfig() gives the root logger a handler before the host does",
     says="root logger",
 )
@@ -55,7 +55,7 @@ def configures_logging(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_torch_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the device's type is made torch's default dtype by asking",
     says="default dtype",
 )
@@ -64,7 +64,7 @@ def sets_the_default_dtype(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_replaces_no_functions",
+    check="packaging.asking_leaves_the_process_alone",
     defect="torch.cuda.is_available() is replaced, so that code for CUDA runs on the device",
     says="torch.cuda.is_available",
 )
@@ -73,7 +73,7 @@ def pretends_to_be_cuda(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_registers_nothing",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the device is closed at exit, by every process that only asked",
     says="close_device",
 )
@@ -84,7 +84,7 @@ def closes_at_exit(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_prints_nothing",
+    check="packaging.asking_leaves_the_process_alone",
     defect="a banner is printed in every process",
     says="My device 1.0",
 )
@@ -93,7 +93,7 @@ def prints_a_banner(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_writes_no_files",
+    check="packaging.asking_leaves_the_process_alone",
     defect="the answer of the probe is kept in a file of the temporary folder, for all users",
     says="mydevice-probe",
 )
@@ -138,7 +138,7 @@ def unpickles_its_tuning(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_replaces_no_functions",
+    check="packaging.asking_leaves_the_process_alone",
     defect="a method that tensors inherit is replaced, so that models written for CUDA stay where they are",
     says="torch.Tensor.cuda",
 )
@@ -174,7 +174,7 @@ def module_tunes_at_import(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_logging_alone",
+    check="packaging.asking_leaves_the_process_alone",
     defect="asking the plugin silences all warnings of the process",
     says="warnings are filtered by",
 )

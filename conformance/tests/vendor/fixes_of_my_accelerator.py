@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Repair(NamedTuple):
-    """One printed failure and what was done. edits: (file, what is replaced, by what)."""
+    """One printed failure and what was done. `check` names a row of a table too. edits: (file, what is replaced, by
+    what)."""
 
     kind: str
     defect: str
@@ -35,7 +36,7 @@ REPAIRS = (
     Repair(
         "process",
         "a heartbeat thread starts when the plugin is asked",
-        "packaging.activate_leaves_no_threads",
+        "packaging.asking_leaves_the_process_alone[row=threads]",
         ("start threads in init_backend()",),
         (
             (_INIT, _THREAD, ""),
@@ -51,7 +52,7 @@ REPAIRS = (
     Repair(
         "logging",
         "the package configures the root logger",
-        "packaging.activate_leaves_logging_alone",
+        "packaging.asking_leaves_the_process_alone[row=logging]",
         ("log to logging.getLogger(__name__)", "no basicConfig"),
         (
             (
@@ -78,7 +79,7 @@ REPAIRS = (
     Repair(
         "import",
         "a module sets torch's threads",
-        "packaging.platform_module_leaves_the_process_alone",
+        "packaging.platform_module_leaves_the_process_alone[row=process]",
         ("set up in init_backend()",),
         (
             (_DEVICE, "torch.set_num_threads(1)  # one core feeds the card\n\n", ""),

@@ -12,12 +12,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixes_of_my_accelerator import REPAIRS, Repair
 
+from sglang_platform.conformance.case_ids import case_id, full_id
 from sglang_platform.conformance.report.causes import by_cause
 
 PROJECT = Path(__file__).parent / "my_accelerator"
@@ -61,6 +63,12 @@ def _conformance(project: Path, folder: Path) -> tuple[int, str, list[dict[str, 
     return run.returncode, run.stdout, json.loads((folder / "report" / "report.json").read_text())["outcomes"]
 
 
+def _named(one: Mapping[str, Any]) -> str:
+    """The check, and the row of its table."""
+    case = one["case"] or {}
+    return full_id(one["id"], case_id(case) if case.keys() == {"row"} else "")
+
+
 def test_the_repairs_are_of_the_project_as_it_stands(tmp_path: Path) -> None:
     project = tmp_path / "my-accelerator"
     shutil.copytree(PROJECT, project)
@@ -90,9 +98,9 @@ def test_the_printed_fixes_alone_turn_an_accelerator_with_twenty_defects_green(t
         if not failed:
             break
         left = {one.check: one for one in REPAIRS if one.check not in done}
-        assert failed[0]["id"] in left, printed  # a fix that was followed made its check pass
+        assert _named(failed[0]) in left, printed  # a fix that was followed made its check pass
         for one in failed:
-            repair = left.get(one["id"])
+            repair = left.get(_named(one))
             missing = [words for words in repair.words if words not in one["fix"]] if repair else ["a repair"]
             assert one is not failed[0] or not missing, (one["id"], missing, one["fix"])
             # Lines break.
@@ -100,7 +108,7 @@ def test_the_printed_fixes_alone_turn_an_accelerator_with_twenty_defects_green(t
             assert one is not failed[0] or is_printed
             if repair and not missing and is_printed:
                 _apply(project, repair)
-                done.append(one["id"])
+                done.append(repair.check)
     assert sorted(done) == sorted(one.check for one in REPAIRS)
     assert "not conformant" not in printed
     assert [one["id"] for one in outcomes if one["status"] in ("failed", "blocked")] == []

@@ -36,11 +36,13 @@ __all__ = [
     "CheckFailed",
     "NotApplicable",
     "NotRun",
+    "Row",
     "check",
     "expect",
     "found_in",
     "mended_by",
     "registered",
+    "rows",
 ]
 
 HostName = Literal["none", "sglang"]
@@ -166,6 +168,18 @@ def check(
     return register
 
 
+@dataclass(frozen=True)
+class Row:
+    """A case that is a row of a table: a property of its own, so that where several fail each is a cause."""
+
+    row: str
+
+
+def rows(table: Iterable[str]) -> Callable[[Subject, random.Random], Iterator[Row]]:
+    """The cases of a check over a table, by the names of its rows."""
+    return lambda subject, rng: map(Row, table)
+
+
 def expect(holds: Any, what: str, **more: Any) -> None:
     """Raise CheckFailed, with `more` of it, unless `holds`."""
     if not holds:
@@ -173,15 +187,16 @@ def expect(holds: Any, what: str, **more: Any) -> None:
 
 
 @contextmanager
-def mended_by(fix: str) -> Iterator[None]:
-    """What fails inside is mended by `fix`, the fix of a row of a table, in place of the check's."""
+def mended_by(fix: str | None) -> Iterator[None]:
+    """What fails inside and names no fix has this one: a row of a table brings its own. None: the check's."""
     try:
         yield
     except CheckFailed as failed:
         failed.fix = failed.fix or fix
         raise
     except Exception as error:
-        error.mended_by = fix  # type: ignore[attr-defined]
+        if fix:
+            error.mended_by = fix  # type: ignore[attr-defined]
         raise
 
 

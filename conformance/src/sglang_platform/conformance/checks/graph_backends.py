@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.fixtures.captured_function import CapturedFunction, stream_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import capability, graph_capture
@@ -19,6 +21,9 @@ __all__: list[str] = []
 
 _SIZES = (8, 3, 1)
 _LARGE = 8192
+"""Rows whose tensors have the 2 MiB of a draft's logits: allocators cut small ones from slabs, and give the memory of
+large ones to the next."""
+
 _MORE = 100.0
 """What the other function of a size adds."""
 
@@ -31,7 +36,110 @@ class _Key:
     variant_label: str | None = None
 
 
+class _Captured:
+    """A backend of `cls`, and by its keys the functions that it captured: a replay is what they are worth now."""
+
+    def __init__(self, cls: Any, subject: Subject, function: CapturedFunction) -> None:
+        self.backend, self.subject, self.function = cls(function.runner()), subject, function
+        self.runs: dict[_Key, Callable[[], Any]] = {}
+
+    def capture(self, runs: dict[_Key, Callable[[], Any]]) -> None:
+        self.runs |= runs
+        with torch.no_grad(), self._session("capture", stream_of(self.subject)):
+            for key, run in runs.items():
+                self._capture(key, run)
+
+    def _capture(self, key: _Key, run: Callable[[], Any]) -> None:
+        calls: list[str] = []
+
+        def forward() -> Any:
+            calls.append("forward")
+            return run()
+
+        self.backend.capture_one(key, forward, post_warmup_hook=lambda: calls.append("hook"))
+        expect(
+            calls.count("hook") == 1 and calls[0] == "forward" and calls[-1] == "forward",
+            f"capture_one() calls {', '.join(calls) or 'nothing'}: post_warmup_hook comes once, between the warm-up and"
+            " the capture",
+        )
+
+    def _session(self, which: str, *stream: Any) -> Any:
+        session = getattr(self.backend, f"{which}_session")(*stream)
+        expect(
+            hasattr(session, "__enter__") and hasattr(session, "__exit__"),
+            f"{which}_session() answers {session!r}, and the host enters it",
+            fix=f"return a context manager from {which}_session(), or leave it out: core's base has one",
+        )
+        return session
+
+    def can_run(self, key: _Key) -> bool:
+        return bool(self.backend.can_run(SimpleNamespace(batch_size=key.size), key))
+
+    def replay(self, keys: Iterable[_Key]) -> dict[_Key, Any]:
+        """What each answers, read once the last of them was replayed."""
+        with torch.no_grad(), self._session("replay"):
+            outputs = {}
+            for key in keys:
+                expect(self.can_run(key), f"can_run() says no to the captured key {key}")
+                outputs[key] = self.backend.replay(key, SimpleNamespace(batch_size=key.size))
+            return outputs
+
+    def judge(self, outputs: dict[_Key, Any], when: str, fix: str | None = None) -> None:
+        for key, output in outputs.items():
+            which = f"{key.size} rows{f' of another form, {key.variant_label},' if key.variant_label else ''}"
+            with mended_by(fix):
+                _agree(
+                    output,
+                    self.function.in_float64(self.runs[key]),
+                    f"{when}, the replay of {which} once the other keys were replayed",
+                    {"rows": key.size, "form": key.variant_label, "after": when},
+                )
+
+
+def _agree(output: Any, wanted: Any, what: str, case: dict[str, Any]) -> None:
+    """Raises CheckFailed where a nested output is not what it must be."""
+    (got, nesting), (right, as_wanted) = tree_flatten(output), tree_flatten(wanted)
+    nested = (
+        "answer with what forward_fn answered, in its nesting, and have each replay write every tensor of it"
+    )
+    expect(
+        nesting == as_wanted,
+        f"{what}: forward_fn answers {type(wanted).__name__} of {len(right)}; its replay {type(output).__name__}"
+        f" of {len(got)}",
+        fix=nested,
+        case=case,
+    )
+    for at, (one, must) in enumerate(zip(got, right, strict=True)):
+        if isinstance(one, torch.Tensor) and isinstance(must, torch.Tensor) and one.shape == must.shape:
+            off = float((one.cpu().double() - must.double()).abs().max())
+            most = float(must.abs().max())
+            good = off <= (1e-3 * most if must.is_floating_point() else 0) and (
+                one.is_floating_point() == must.is_floating_point()
+            )
+            how = f"is off by {off:.3g}, where numbers are up to {most:.3g}"
+        else:
+            good, how = one is None and must is None, f"answers {getattr(one, 'shape', one)!r}, not"
+            how += f" {getattr(must, 'shape', must)!r}"
+        which = f": of an output of {len(right)} tensors number {at + 1}" if len(right) > 1 else ""
+        expect(good, f"{what}{which} {how}", fix=nested if which else None, case=case)
+
+
 _NESTED = _Key(8, "nested")
+
+
+def _nested(function: CapturedFunction) -> tuple[Any, ...]:
+    """As a draft model answers: several tensors, some in a list, in a dict, or none; whole numbers, as the tokens that
+    it chose; the last has no dimensions."""
+    return (
+        function.run(8),
+        [function.run(3), function.run(1), function.run(3) + _MORE],
+        {
+            "scores": function.run(2) + _MORE,
+            "extra": None,
+            "places": (function.inputs[:4, 0] * 1024).round().to(torch.int64),
+        },
+        function.run(1).sum(),
+    )
 
 
 @check(
@@ -43,10 +151,8 @@ _NESTED = _Key(8, "nested")
 )
 def full_graph_backend_replays(subject: Subject) -> None:
     """`get_full_graph_backend_cls()`: each key replays what its function computes from the inputs and weights of now,
-    every tensor of it in the function's own nesting, whole numbers and single ones too, in outputs that no other key
-    writes, keys of one size and other backends of the process included; a key that is captured again is the newer
-    graph; the hook is called after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is
-    refused."""
+    in its nesting, in outputs that no other key or backend writes; a key that is captured again is the newer graph; the
+    hook comes between warm-up and capture; an unknown key, and any after `cleanup()`, is refused."""
     try:
         cls = subject.platform.get_full_graph_backend_cls()
     except NotImplementedError as refused:
@@ -56,162 +162,44 @@ def full_graph_backend_replays(subject: Subject) -> None:
         raise NotApplicable(
             "get_full_graph_backend_cls() answers None: the host's draft models run without graphs"
         )
-    function = CapturedFunction(subject, max(_SIZES))
-    backend: Any = cls(function.runner())
-    drafts = CapturedFunction(subject, max(_SIZES))
+    function, drafts = (CapturedFunction(subject, max(_SIZES)) for _ in range(2))
     drafts.change_weights()
-    another: Any = cls(drafts.runner())
-    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
-        for n in _SIZES:
-            _capture(backend, _Key(n), lambda n=n: function.run(n))
-        _capture(backend, _Key(3, "other"), lambda: function.run(3) + _MORE)
-        _capture(backend, _NESTED, lambda: _nested(function))
-    with torch.no_grad(), _session(another, "capture", stream_of(subject)):
-        _capture(another, _Key(3), lambda: drafts.run(3))
-    for change, keys in (
-        ("other inputs", (_Key(3), _Key(8), _Key(3, "other"), _Key(1), _NESTED)),
-        ("weights changed in place", (_NESTED, _Key(3, "other"), _Key(1), _Key(3), _Key(8))),
-        ("other inputs again", (_Key(3, "other"), _NESTED, _Key(8), _Key(1), _Key(3))),
+    ours, theirs = _Captured(cls, subject, function), _Captured(cls, subject, drafts)
+    ours.capture({_Key(n): partial(function.run, n) for n in _SIZES})
+    other = _Key(3, "other")
+    ours.capture({other: lambda: function.run(3) + _MORE, _NESTED: lambda: _nested(function)})
+    theirs.capture({_Key(3): partial(drafts.run, 3)})
+    for change, act, keys in (
+        ("other inputs", function.fill, (_Key(3), _Key(8), other, _Key(1), _NESTED)),
+        ("weights changed in place", function.change_weights, (_NESTED, other, _Key(1), _Key(3), _Key(8))),
+        ("other inputs again", function.fill, (other, _NESTED, _Key(8), _Key(1), _Key(3))),
     ):
-        function.change_weights() if "weights" in change else function.fill()
-        outputs = {}
-        with torch.no_grad(), _session(backend, "replay"):
-            for key in keys:
-                batch = SimpleNamespace(batch_size=key.size)
-                expect(backend.can_run(batch, key), f"can_run() says no to the captured key {key}")
-                outputs[key] = backend.replay(key, batch)
-            theirs = another.replay(_Key(3), SimpleNamespace(batch_size=3))
-        _judge_nested(function, outputs.pop(_NESTED), change)
-        for key, output in outputs.items():
-            problem = function.off(output - _MORE if key.variant_label else output, key.size)
-            which = f"{key.size} rows{' of another form' if key.variant_label else ''}"
-            expect(
-                problem is None,
-                f"with {change}, the replay of {which} {problem}, once the other keys were replayed",
-                case={"rows": key.size, "after": change},
-            )
-        problem = drafts.off(theirs, 3)
-        expect(problem is None, f"with {change}, the replay of another backend's 3 rows {problem}")
+        act()
+        outputs, of_drafts = ours.replay(keys), theirs.replay([_Key(3)])
+        ours.judge(outputs, f"with {change}")
+        theirs.judge(of_drafts, f"with {change}, of another backend")
     for unknown in (_Key(5), _Key(8, "other")):
-        expect(
-            not backend.can_run(SimpleNamespace(batch_size=unknown.size), unknown),
-            f"can_run() says yes to {unknown}, which nobody captured",
-        )
-    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
-        _capture(backend, _Key(3), lambda: function.run(3) - _MORE)
-    with torch.no_grad(), _session(backend, "replay"):
-        problem = function.off(backend.replay(_Key(3), SimpleNamespace(batch_size=3)) + _MORE, 3)
-    expect(
-        problem is None,
-        f"captured again under its key, as the host does for other hidden states, the replay of 3 rows {problem}",
+        expect(not ours.can_run(unknown), f"can_run() says yes to {unknown}, which nobody captured")
+    ours.capture({_Key(3): lambda: function.run(3) - _MORE})
+    ours.judge(
+        ours.replay([_Key(3)]), "captured again under its key, as the host does for other hidden states"
     )
-    _judge_large(cls, subject)
-    another.cleanup()
-    batch = SimpleNamespace(batch_size=3)
-    expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
-    backend.cleanup()
-    expect(not backend.can_run(batch, _Key(3)), "can_run() says yes after cleanup()")
-
-
-def _judge_large(cls: Any, subject: Subject) -> None:
-    """Three graphs of one size, whose tensors have the 2 MiB of a draft's logits: allocators cut small ones from slabs,
-    and give the memory of large ones to the next."""
-    function = CapturedFunction(subject, _LARGE, width=64)
-    backend: Any = cls(function.runner())
-    keys = [_Key(_LARGE, label) for label in (None, "second", "third")]
-    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
-        for at, key in enumerate(keys):
-            _capture(backend, key, lambda at=at: function.run(_LARGE) + at * _MORE)
-    function.fill()
-    with torch.no_grad(), _session(backend, "replay"):
-        outputs = {key: backend.replay(key, SimpleNamespace(batch_size=_LARGE)) for key in reversed(keys)}
-    for at, key in enumerate(keys):
-        problem = function.off(outputs[key] - at * _MORE, _LARGE)
-        expect(
-            problem is None,
-            f"of three graphs of {_LARGE} rows, replayed from the last to the first, number {at + 1} {problem}",
-            fix="give each graph memory of its own: outputs are read while others replay",
-            case={"rows": _LARGE, "graph": at + 1},
-        )
-    backend.cleanup()
-
-
-def _nested(function: CapturedFunction) -> tuple[Any, ...]:
-    """As a draft model answers: several tensors, some in a list, in a dict, or none; the last has no dimensions."""
-    return (
-        function.run(8),
-        [function.run(3), function.run(1), function.run(3) + _MORE],
-        {"scores": function.run(2) + _MORE, "extra": None, "places": _places(function)},
-        function.run(1).sum(),
+    wide = CapturedFunction(subject, _LARGE, width=64)
+    large = _Captured(cls, subject, wide)
+    large.capture(
+        {_Key(_LARGE, str(at)): lambda at=at: wide.run(_LARGE) + at * _MORE for at in range(3)}  # type: ignore[misc]
     )
-
-
-def _places(function: CapturedFunction) -> torch.Tensor:
-    """Whole numbers, as the tokens that a draft model chose: int64 [4]."""
-    return (function.inputs[:4, 0] * 1000).round().to(torch.int64)
-
-
-def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
-    fix = (
-        "answer with what forward_fn answered, in its nesting, and have each replay write every tensor of it"
+    wide.fill()
+    large.judge(
+        large.replay([*reversed(large.runs)]),
+        "replayed from the last to the first of three",
+        "give each graph memory of its own: outputs are read while others replay",
     )
-    try:
-        first, (second, third, alike), more, total = output
-        tensors = ((first, 8), (second, 3), (third, 1), (alike - _MORE, 3), (more["scores"] - _MORE, 2))
-        rest, places = more["extra"], more["places"]
-    except (TypeError, ValueError, KeyError) as error:
-        raise CheckFailed(
-            f"forward_fn answers a tuple of a tensor, a list, a dict and a tensor; its replay {type(output).__name__}",
-            fix=fix,
-        ) from error
-    expect(rest is None, "a None in what forward_fn answers is something else in the replay", fix=fix)
-    for tensor, rows in tensors:
-        problem = function.off(tensor, rows)
-        expect(
-            problem is None,
-            f"with {change}, of an output of five tensors in a tuple, list and dict that of {rows} rows {problem}",
-            fix=fix,
-            case={"rows": rows, "after": change},
-        )
-    problem = function.off(total, 1, of=torch.sum)
-    expect(
-        problem is None,
-        f"with {change}, of an output the tensor without dimensions {problem}",
-        fix=fix,
-        case={"rows": 1, "after": change},
-    )
-    expect(
-        isinstance(places, torch.Tensor) and torch.equal(places.cpu(), _places(function).cpu()),
-        f"with {change}, the whole numbers of an output are {places!r}, and must be {_places(function)!r}",
-        fix=fix,
-        case={"after": change},
-    )
-
-
-def _session(backend: Any, which: str, *stream: Any) -> Any:
-    session = getattr(backend, f"{which}_session")(*stream)
-    expect(
-        hasattr(session, "__enter__") and hasattr(session, "__exit__"),
-        f"{which}_session() answers {session!r}, and the host enters it",
-        fix=f"return a context manager from {which}_session(), or leave it out: core's base has one",
-    )
-    return session
-
-
-def _capture(backend: Any, key: _Key, run: Callable[[], torch.Tensor]) -> None:
-    """Capture under a key. The hook must come after the warm-up, and before what is captured."""
-    calls: list[str] = []
-
-    def forward() -> torch.Tensor:
-        calls.append("forward")
-        return run()
-
-    backend.capture_one(key, forward, post_warmup_hook=lambda: calls.append("hook"))
-    expect(
-        calls.count("hook") == 1 and calls[0] == "forward" and calls[-1] == "forward",
-        f"capture_one() calls {', '.join(calls) or 'nothing'}: post_warmup_hook comes once, between the warm-up and"
-        " the capture",
-    )
+    large.backend.cleanup()
+    theirs.backend.cleanup()
+    expect(ours.can_run(_Key(3)), "another backend's cleanup() took the graphs of this one")
+    ours.backend.cleanup()
+    expect(not ours.can_run(_Key(3)), "can_run() says yes after cleanup()")
 
 
 @check(
@@ -234,54 +222,33 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
     config = SimpleNamespace(get_capture_sizes=lambda: list(_SIZES[:2]))
     handle = getattr(getattr(torch, subject.device.type, None), "graph_pool_handle", None)
     pool = handle() if handle is not None and subject.device.type != "cpu" else None
+
+    def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
+        return function.piece(x, rows, *weights) + more
+
+    def judge(backend: Any, n: int, what: str, *number: int, first: int = 0) -> None:
+        with torch.no_grad():
+            got = backend(function.inputs[first : first + n], n, *number, *function.weights).clone()
+        problem = function.off(got - sum(number), n, first)
+        expect(problem is None, f"{what} {problem}", case={"tokens": n})
+
     backends = [cls(None, config, {}, pool, index, 2, [1], function.piece, None) for index in range(2)]
-    elsewhere = torch.empty_like(function.inputs)
     for turn in range(5):
         if turn == 3:
             function.change_weights()
         for n in (*_SIZES[:2], 5):
             function.fill()
             for index, backend in enumerate(backends):
-                _call(
-                    function, backend, function.inputs[:n], n, f"piece {index}, call {turn + 1} of {n} tokens"
-                )
+                judge(backend, n, f"piece {index}, call {turn + 1} of {n} tokens")
     function.fill()
-    elsewhere.copy_(function.inputs)
-    function.inputs.zero_()  # what a replay of the capture would read
-    with torch.no_grad():
-        got = backends[0](elsewhere[:3], 3, *function.weights).clone()
-    function.inputs.copy_(elsewhere)
-    problem = function.off(got, 3)
-    expect(
-        problem is None,
-        f"piece 0, with tensors that lie elsewhere than at its capture, {problem}",
-        case={"tokens": 3},
-    )
-    what = "piece 0, with another part of the tensor that it was captured with,"
-    _call(function, backends[0], function.inputs[4:7], 3, what, first=4)
+    elsewhere, captured = function.inputs.clone(), function.inputs
+    captured.zero_()  # what a replay of the capture would read
+    function.inputs = elsewhere
+    judge(backends[0], 3, "piece 0, with tensors that lie elsewhere than at its capture,")
+    function.inputs = captured.copy_(elsewhere)
+    judge(backends[0], 3, "piece 0, with another part of the tensor that it was captured with,", first=4)
     function.fill()
-
-    def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
-        return function.piece(x, rows, *weights) + more
-
     backend = cls(None, config, {}, pool, 0, 1, [1, 2], with_a_number, None)
-    for more in (7, 7, 7, 40, 7):
-        with torch.no_grad():
-            got = backend(function.inputs[:3], 3, more, *function.weights).clone()
-        problem = function.off(got - more, 3)
-        expect(
-            problem is None,
-            f"a piece of 3 tokens that takes another number, called with {more}, {problem}",
-            fix="compare the numbers that a piece is called with, too: a graph has them baked in",
-            case={"number": more},
-        )
-
-
-def _call(
-    function: CapturedFunction, backend: Any, x: torch.Tensor, n: int, what: str, *, first: int = 0
-) -> None:
-    """`x`: the n rows of the inputs from `first` on. Raises CheckFailed where something else comes out of them."""
-    with torch.no_grad():
-        got = backend(x, n, *function.weights)
-    problem = function.off(got, n, first)
-    expect(problem is None, f"{what} {problem}", case={"tokens": n})
+    with mended_by("compare the numbers that a piece is called with, too: a graph has them baked in"):
+        for more in (7, 7, 7, 40, 7):
+            judge(backend, 3, f"a piece of 3 tokens that takes another number, called with {more},", more)

@@ -21,7 +21,7 @@ from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.doctor.entry_points import target_problem
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["activation", "installed", "metadata_of", "third_party"]
+__all__ = ["activation", "installed", "metadata_of", "place_of", "third_party", "tops"]
 
 
 def installed(subject: Subject) -> EntryPointRecord:
@@ -43,9 +43,23 @@ def metadata_of(record: EntryPointRecord) -> metadata.Distribution:
         ) from None
 
 
+def place_of(subject: Subject) -> tuple[str, str]:
+    """Module and function of its entry point."""
+    return _place(installed(subject).value)
+
+
+def _place(value: str) -> tuple[str, str]:
+    module, _, attribute = value.partition("[")[0].replace(" ", "").partition(":")
+    return module, attribute or "activate"
+
+
 @cache
 def _activation(
-    module: str, attribute: str, name: str, blocked: tuple[str, ...] = (), provided: tuple[str, ...] = ()
+    module: str,
+    attribute: str,
+    name: str | None,
+    blocked: tuple[str, ...] = (),
+    provided: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     return probe(
         "activation",
@@ -62,9 +76,7 @@ def _activation(
 def activation(subject: Subject, *blocked: str, provided: tuple[str, ...] = ()) -> dict[str, Any]:
     """What importing the entry point's module and calling `activate()` did, in a fresh process: where the `blocked`
     modules cannot be imported, and the `provided` ones are there, empty."""
-    record = installed(subject)
-    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
-    told = _activation(module, attribute or "activate", subject.name, blocked, provided)
+    told = _activation(*place_of(subject), subject.name, blocked, provided)
     if "import_raised" in told and not blocked and not provided:
         raise Blocked("its entry point cannot be imported: see packaging.entry_point_resolves")
     return told
@@ -80,7 +92,7 @@ def entry_point_resolves(subject: Subject) -> None:
     record = installed(subject)
     problem = target_problem(record.value)
     expect(problem is None, f"the entry point {record.name} = {record.value} leads nowhere: {problem}")
-    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
+    module, attribute = place_of(subject)
     told = _activation(module, attribute, subject.name)
     if "import_raised" in told:
         last = told["trace"].strip().splitlines()
@@ -132,23 +144,11 @@ def one_distribution(subject: Subject) -> None:
     level=Level.PACKAGING, fix="correct the entry points in pyproject.toml, and pip install the package again"
 )
 def metadata_is_sound(subject: Subject) -> None:
-    """Its metadata can be read, its entry points stand in groups that are read, its requirements are met."""
+    """Its metadata can be read, its entry points stand in groups that are read, its requirements are met, and a process
+    that starts in another folder finds its module too."""
     installed(subject)
-    ids = (
-        "metadata-unreadable",
-        "distribution-hidden",
-        "group-unread",
-        "version-conflict",
-        "contract-without-plugin",
-    )
-    problems(subject, ids)
-
-
-@check(level=Level.PACKAGING, fix="pip install the package, so that it is found from every folder")
-def importable_from_everywhere(subject: Subject) -> None:
-    """A process that starts in another folder finds the plugin's module too."""
-    installed(subject)
-    problems(subject, ("importable-from-here-only",))
+    read = ("metadata-unreadable", "distribution-hidden", "importable-from-here-only")
+    problems(subject, (*read, "group-unread", "version-conflict", "contract-without-plugin"))
 
 
 @check(
@@ -172,30 +172,6 @@ def contract_version_is_stated(subject: Subject) -> None:
 
 def _uses_core(subject: Subject) -> bool:
     return any(b"sglang_platform.core" in path.read_bytes() for _, path in subject.sources)
-
-
-@check(
-    level=Level.PACKAGING,
-    fix="import them inside the functions that need them: activate() is called in every process, and while SGLang "
-    "itself is being imported",
-)
-def import_is_light(subject: Subject) -> None:
-    """Importing the module and calling `activate()` imports no SGLang, and no kernel compiler."""
-    told = activation(subject)
-    heavy = _tops(told["imported"]) & {"sglang", "triton"}
-    expect(not heavy, f"activate() and its module import {', '.join(sorted(heavy))}")
-
-
-@check(
-    level=Level.PACKAGING,
-    fix="look for the driver's files or ask its management library: the process that asks may fork, and a device "
-    "context does not survive that",
-)
-def activate_makes_no_device_context(subject: Subject) -> None:
-    """Importing the module and calling `activate()` initialises no torch device."""
-    told = activation(subject)
-    made = sorted(set(told["after"]["contexts"]) - set(told["before"]["contexts"]))
-    expect(not made, f"after activate() the process holds a device context: torch.{', torch.'.join(made)}")
 
 
 _AGAIN = {"asked again": "again", "asked in a forked child": "forked", "asked in a thread": "in_thread"}
@@ -283,10 +259,11 @@ def _not_installed_is_told(subject: Subject, baseline: dict[str, Any]) -> None:
 def third_party(modules: list[str], own: str) -> set[str]:
     """The packages among these modules that are neither the standard library's, nor core's, nor `own`."""
     skipped = {*sys.stdlib_module_names, own, "sglang_platform"}
-    return {top for top in _tops(modules) if top not in skipped and not top.startswith("_")}
+    return {top for top in tops(modules) if top not in skipped and not top.startswith("_")}
 
 
-def _tops(modules: list[str]) -> set[str]:
+def tops(modules: list[str]) -> set[str]:
+    """The packages of these modules."""
     return {name.partition(".")[0] for name in modules}
 
 
@@ -296,3 +273,26 @@ def _answer(asked: dict[str, Any]) -> str:
     if "declined" in asked:
         return f"by declining ({asked['declined']})"
     return repr(asked["answer"])
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="register one name, and choose the class in its function; or let each function decline where the machine has"
+    " another device than its own",
+)
+def one_platform_is_active(subject: Subject) -> None:
+    """Where no platform is named, no other entry point of the distribution is active together with this one: the host
+    refuses to choose."""
+    record = installed(subject)
+    own = [
+        one for one in scan.records(PLATFORM_GROUP) if one.origin.distribution == record.origin.distribution
+    ]
+    beside = [one for one in own if one.name != subject.name]
+    named = [one for one in (record, *beside) if beside]
+    active = [
+        one.name for one in named if _activation(*_place(one.value), None).get("asked", {}).get("answer")
+    ]
+    expect(
+        subject.name not in active or len(active) < 2,
+        f"where no platform is named, {' and '.join(map(repr, active))} of {record.origin} are active",
+    )

@@ -1,152 +1,307 @@
-"""Level 1: what importing the plugin and asking it leaves behind in a process, which then goes on to be SGLang's."""
+"""Level 1: what the plugin leaves behind in a process that imports and asks it, or imports the platform's class, and
+that then goes on to be SGLang's. Each row of the tables is a question to a fresh process."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
-from sglang_platform.conformance.checks.packaging import activation, installed, third_party
+from sglang_platform.conformance.check import (
+    Blocked,
+    CheckFailed,
+    NotApplicable,
+    Row,
+    check,
+    expect,
+    rows,
+)
+from sglang_platform.conformance.checks.packaging import activation, place_of, third_party, tops
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.fresh import probe, until_it_ends
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 
-__all__ = ["THREADS", "of_platform"]
+__all__ = ["THREADS"]
 
-_SLOW = 15.0
-_ATTEMPTS = 4
 THREADS = {"OMP_NUM_THREADS": "13", "MKL_NUM_THREADS": "13"}
 """Threads that no plugin asks for: where the operator's number is that of the plugin, as 1 often is, its change of it
 would not be seen."""
 
-
 _NO_THREADS = dict.fromkeys(THREADS)
+_IDLE = 1.0
+_SECONDS_TO_END = 20
+"""After the import: an ordinary process takes a part of a second."""
+
+_ENDS = {3: "sys.exit(3)", None: "an error that nobody catches"}
+_AN_ERROR = 1
+"""The status with which Python ends after an error."""
 
 
-def _told(subject: Subject, attempt: int = 0, *, threads_named: bool = True) -> dict[str, Any]:
-    record = installed(subject)
-    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
-    asked = activation(subject)
-    if "raised" in asked.get("asked", {}):
+def _asked(subject: Subject, attempt: int = 0, threads: bool = True) -> dict[str, Any]:
+    """What importing the plugin and asking it left behind, beside torch and the packages of others that it needs."""
+    module, attribute = place_of(subject)
+    told = activation(subject)
+    if "raised" in told.get("asked", {}):
         raise Blocked("activate() raises: see packaging.activate_answers_in_form")
-    others = sorted(
-        {"torch", "numpy", *third_party(asked["imported"], module.partition(".")[0])} - {"sglang"}
-    )
-    return _probed(module, attribute or "activate", subject.name, tuple(others), attempt, threads_named)
+    others = sorted({"torch", "numpy", *third_party(told["imported"], module.partition(".")[0])} - {"sglang"})
+    return _left_behind(module, attribute, subject.name, tuple(others), attempt, threads)
 
 
 @cache
-def _probed(
-    module: str, attribute: str, name: str, preload: tuple[str, ...], attempt: int, threads_named: bool
+def _left_behind(
+    module: str, attribute: str, name: str, preload: tuple[str, ...], attempt: int, threads: bool
 ) -> dict[str, Any]:
-    threads = THREADS if threads_named else _NO_THREADS
+    named = {"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None}
     return probe(
         "left_behind",
         f"it imports {module} and calls {attribute}()",
-        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **threads},
+        environment={**named, **(THREADS if threads else _NO_THREADS)},
         module=module,
         attribute=attribute,
         preload=["sglang_platform.core", *preload],
     )
 
 
-def _unchanged(subject: Subject, group: str, *, threads_named: bool = True) -> None:
-    told = _told(subject, threads_named=threads_named)["changes"].get(group, [])
-    expect(not told, "asking the plugin leaves traces: " + "; ".join(told))
+def _class(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    """What importing the platform's class did. Raises NotApplicable where there is none to judge."""
+    told: dict[str, Any] | None = _asked(subject, attempt).get("platform")
+    if told is None:
+        raise NotApplicable("activate() names no class here")
+    if told["host"]:
+        raise NotApplicable("its class is on SGLang's, and SGLang is imported with it")
+    own = place_of(subject)[0].partition(".")[0]
+    if re.match(rf"(AttributeError|ModuleNotFoundError): .*'{re.escape(own)}[.']", told.get("raised", "")):
+        raise CheckFailed(
+            f"activate() names a class that is not there: {told['raised']}",
+            fix='return the place of the platform class, as "package.module:Class"',
+        )
+    if "raised" in told:
+        raise NotApplicable(f"its class cannot be imported here: {told['raised']}")
+    return told
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="set nothing where the module is imported; change the host's settings in server args, and put back in `finally`"
-    " what a probe needs changed for a moment",
-)
-def activate_leaves_the_process_alone(subject: Subject) -> None:
-    """Asking changes no variable, also where the operator names no number of threads, no path, import finder, folder,
-    umask, locale, signal handler, hook, limit, start method, garbage collection and random state of the process, and
-    replaces no module of the host."""
-    replaced = activation(subject)["replaced"]
-    expect(
-        not replaced,
-        f"asking the plugin leaves traces: modules of the host are replaced: {', '.join(replaced)}",
+def _imported(subject: Subject, attempt: int = 0, *, to_the_class: bool = True) -> dict[str, Any]:
+    """What the import of the class did, beside the packages of others that it needs."""
+    module, attribute = place_of(subject)
+    packages = {min((name for name, _ in subject.sources), key=len, default=module)}
+    others = ["torch", "sglang_platform.core", *third_party(activation(subject)["imported"], "")]
+    if to_the_class:
+        platform = _class(subject)
+        place = platform["place"].partition(":")[0]
+        if not _among(place, packages):
+            packages.add(place.partition(".")[0])
+        others += platform["imported"]
+    preload = [name for name in dict.fromkeys(others) if not _among(name, packages)]
+    return _class_imported(
+        module, attribute, subject.name, tuple(packages), tuple(preload), to_the_class, attempt
     )
-    _unchanged(subject, "process")
-    _unchanged(subject, "process", threads_named=False)
 
 
-@check(level=Level.PACKAGING, fix="start threads in init_backend()")
-def activate_leaves_no_threads(subject: Subject) -> None:
-    """No thread runs on when the plugin was asked: the process may fork, and a lock that a thread holds stays shut."""
-    _unchanged(subject, "threads")
+def _among(name: str, packages: set[str]) -> bool:
+    return any(f"{name}.".startswith(f"{one}.") for one in packages)
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="wait for what the probe starts: subprocess.run(..., timeout=...), not Popen; start helpers in init_backend()",
-)
-def activate_leaves_no_child_processes(subject: Subject) -> None:
-    """No process that the plugin started runs on, or waits to be reaped, when it was asked."""
-    _unchanged(subject, "children")
+@cache
+def _class_imported(
+    module: str,
+    attribute: str,
+    name: str,
+    packages: tuple[str, ...],
+    preload: tuple[str, ...],
+    to_the_class: bool,
+    attempt: int,
+) -> dict[str, Any]:
+    return probe(
+        "platform_import",
+        f"it imports {module}, calls {attribute}() and imports the platform's class",
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None},
+        seconds=120,
+        module=module,
+        attribute=attribute,
+        packages=packages,
+        preload=preload,
+        to_the_class=to_the_class,
+    )
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="log to logging.getLogger(__name__), and leave levels, handlers and filters to the application: no basicConfig,"
-    " no filterwarnings outside catch_warnings()",
-)
-def activate_leaves_logging_alone(subject: Subject) -> None:
-    """The root logger, the loggers of the host, and the filters of warnings are as they were."""
-    _unchanged(subject, "logging")
+def _changes(group: str) -> Callable[[Subject], Iterable[str]]:
+    return lambda subject: _asked(subject)["changes"].get(group, [])
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="set what your device needs in init_backend() or where a tensor is made, with torch's own context managers; the"
-    " host sets dtype and device itself",
-)
-def activate_leaves_torch_alone(subject: Subject) -> None:
-    """torch's default dtype and device, threads, gradient mode, precision and determinism are as they were."""
-    _unchanged(subject, "torch")
+def _of_the_process(subject: Subject) -> Iterator[str]:
+    replaced = activation(subject)["replaced"]
+    if replaced:
+        yield f"modules of the host are replaced: {', '.join(replaced)}"
+    yield from _changes("process")(subject)
+    yield from _asked(subject, threads=False)["changes"].get("process", [])
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="change a function of the host with a hook that is registered by a general plugin, and nobody else's",
-)
-def activate_replaces_no_functions(subject: Subject) -> None:
-    """No function of builtins, the standard library or torch is replaced by asking the plugin."""
-    _unchanged(subject, "functions")
+def _of_the_class(subject: Subject) -> Iterator[str]:
+    told, own = _class(subject), place_of(subject)[0].partition(".")[0]
+    for one in (one for group in told["changes"].values() for one in group):
+        if one.startswith((*SETTINGS, "threads run on")) or (
+            one.startswith("sys.meta_path") and f"{own}." in one
+        ):
+            yield one
+    if told["printed"].strip():
+        yield f"it prints {told['printed'].strip()[:300]!r}"
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="register in init_backend() what must happen at the end; the process that asks may not be one that serves",
-)
-def activate_registers_nothing(subject: Subject) -> None:
-    """No function of the plugin waits for the end of the process, or for a fork, when it was asked."""
-    told = _told(subject)["registered"]
-    expect(not told, f"asking the plugin leaves functions that run later: {', '.join(told)}")
+def _waited_for(subject: Subject) -> Iterator[str]:
+    yield from (f"starts {one}" for one in _imported(subject)["programs"])
+    idle = float("inf")
+    for attempt in range(3):
+        idle = min(idle, _imported(subject, attempt)["idle"])
+        if idle <= _IDLE:
+            return
+    yield f"waits {idle:.3g} s for something, each time"
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="log with the logging module at DEBUG, and give the reason why a device is not here to PlatformUnavailable",
-)
-def activate_prints_nothing(subject: Subject) -> None:
-    """Asking the plugin writes nothing to standard output and standard error: commands of the host answer there."""
-    told = _told(subject)["printed"].strip()
-    expect(not told, f"asking the plugin prints: {told[:400]!r}")
+def _ends_wrongly(subject: Subject) -> Iterator[str]:
+    place = _class(subject)["place"]
+    for ends, how in _ENDS.items():
+        what = f"it imports {place} and ends by {how}"
+        _, ending = until_it_ends("ending", what, within=_SECONDS_TO_END, place=place, ends=ends)
+        wanted = _AN_ERROR if ends is None else ends
+        if ending.status is None:
+            yield f"does not end within {_SECONDS_TO_END} s of {how}"
+        elif ending.status != wanted:
+            yield f"ends with status {ending.status} after {how}, not with {wanted}"
+        elif ends is None and "ends by an error" not in ending.said:
+            yield f"ends by {how}, and standard error does not show it"
 
 
-@check(
-    level=Level.PACKAGING,
-    fix="write caches in init_backend(), under the user's cache folder; activate() remembers nothing between processes",
-)
-def activate_writes_no_files(subject: Subject) -> None:
-    """Asking the plugin opens no file to be written and makes no folder, wherever it is."""
-    told = list(dict.fromkeys(_told(subject)["written"]))
-    expect(not told, f"asking the plugin writes {', '.join(told[:6])}")
+def _read_at_the_start(subject: Subject) -> Iterable[str]:
+    try:
+        return _imported(subject)["reads"]  # type: ignore[no-any-return]
+    except NotApplicable:
+        return _imported(subject, to_the_class=False)["reads"]  # type: ignore[no-any-return]
+
+
+_LEAVES = "asking the plugin leaves traces: "
+_CLASS = "importing the platform's class "
+
+
+_Found = tuple[Callable[[Subject], Iterable[str]], str, str]
+"""What a fresh process tells and may not be there, what that is called, and the fix."""
+
+_ASKED: dict[str, _Found] = {
+    "imports": (
+        lambda subject: sorted(tops(activation(subject)["imported"]) & {"sglang", "triton"}),
+        "activate() and its module import ",
+        "import them inside the functions that need them: activate() is called in every process, and while SGLang "
+        "itself is being imported",
+    ),
+    "device contexts": (
+        lambda subject: [
+            f"torch.{one}"
+            for one in activation(subject)["after"]["contexts"]
+            if one not in activation(subject)["before"]["contexts"]
+        ],
+        "after activate() the process holds a device context: ",
+        "look for the driver's files or ask its management library: the process that asks may fork, and a device "
+        "context does not survive that",
+    ),
+    "process": (
+        _of_the_process,
+        _LEAVES,
+        "set nothing where the module is imported; change the host's settings in server args, and put back in `finally`"
+        " what a probe needs changed for a moment",
+    ),
+    "threads": (_changes("threads"), _LEAVES, "start threads in init_backend()"),
+    "children": (
+        _changes("children"),
+        _LEAVES,
+        "wait for what the probe starts: subprocess.run(..., timeout=...), not Popen; start helpers in init_backend()",
+    ),
+    "logging": (
+        _changes("logging"),
+        _LEAVES,
+        "log to logging.getLogger(__name__), and leave levels, handlers and filters to the application: no basicConfig,"
+        " no filterwarnings outside catch_warnings()",
+    ),
+    "torch": (
+        _changes("torch"),
+        _LEAVES,
+        "set what your device needs in init_backend() or where a tensor is made, with torch's own context managers; the"
+        " host sets dtype and device itself",
+    ),
+    "functions": (
+        _changes("functions"),
+        _LEAVES,
+        "change a function of the host with a hook that is registered by a general plugin, and nobody else's",
+    ),
+    "later calls": (
+        lambda subject: _asked(subject)["registered"],
+        "asking the plugin leaves functions that run later: ",
+        "register in init_backend() what must happen at the end; the process that asks may not be one that serves",
+    ),
+    "output": (
+        lambda subject: filter(None, [_asked(subject)["printed"].strip()[:400]]),
+        "asking the plugin prints: ",
+        "log with the logging module at DEBUG, and give the reason why a device is not here to PlatformUnavailable",
+    ),
+    "files": (
+        lambda subject: _asked(subject)["written"],
+        "asking the plugin writes ",
+        "write caches in init_backend(), under the user's cache folder; activate() remembers nothing between processes",
+    ),
+    "start": (
+        _read_at_the_start,
+        "what the plugin answers depends on ",
+        "let the answer depend on the machine and on environment variables, which processes inherit; name files by"
+        " where they are, as Path(__file__).parent / ...: schedulers and workers have other arguments, and may be"
+        " started in another folder",
+    ),
+}
+_OF_CLASS: dict[str, _Found] = {
+    "process": (
+        _of_the_class,
+        f"{_CLASS}leaves traces: ",
+        "define at import, and set up in init_backend() or in the constructor; a process that only looks at the class"
+        " must stay as it was, and the host's own settings come first",
+    ),
+    "functions": (
+        lambda subject: _imported(subject)["functions"],
+        f"{_CLASS}replaces functions: ",
+        "change a function of the host with a hook that a general plugin registers, and leave torch's to torch: answer"
+        " for your own device through the platform",
+    ),
+    "waits": (
+        _waited_for,
+        _CLASS,
+        "look for the driver's files, or ask its library; start programs and wait in init_backend(): every process of"
+        " the host imports the class, those too that never use the device",
+    ),
+    "end": (
+        _ends_wrongly,
+        "a process that imported the platform's class ",
+        "leave the end of the process to the host: no os._exit() in a function of atexit, no hook that swallows errors,"
+        " and no thread that must be ended before Python ends, from the import of the class",
+    ),
+}
+
+
+def _judge(subject: Subject, row: _Found) -> None:
+    find, what, fix = row
+    found = list(dict.fromkeys(find(subject)))
+    expect(not found, f"{what}{'; '.join(found[:6])}", fix=fix)
+
+
+@check(level=Level.PACKAGING, cases=rows(_ASKED), seconds=300, fix="set up in init_backend()")
+def asking_leaves_the_process_alone(subject: Subject, case: Row) -> None:
+    """Importing the plugin's module and calling `activate()` leaves the process as it was, and reads nothing that
+    differs between the processes of one server."""
+    _judge(subject, _ASKED[case.row])
+
+
+@check(level=Level.PACKAGING, cases=rows(_OF_CLASS), seconds=600, fix="set up in init_backend()")
+def platform_module_leaves_the_process_alone(subject: Subject, case: Row) -> None:
+    """Importing the platform's class, beside the packages of others that it needs, leaves the process as it was, waits
+    for nothing, and keeps no process from its end."""
+    _judge(subject, _OF_CLASS[case.row])
 
 
 @check(
@@ -158,43 +313,7 @@ def activate_writes_no_files(subject: Subject) -> None:
 def import_and_activate_are_quick(subject: Subject) -> None:
     """Importing the module and calling `activate()` takes no more than fifteen times as long as importing some hundred
     modules of the standard library, beside torch and other packages: every process of the host does it."""
-    seconds, floor = (
-        float("inf"),
-        0.0,
-    )  # on a busy machine one that waited long seems to have taken no time at all
-    for attempt in range(_ATTEMPTS):
-        told = _told(subject, attempt)
-        seconds, floor = min(seconds, told["seconds"]), max(floor, told["floor_seconds"])
-        if seconds <= _SLOW * floor:
-            return
-    raise CheckFailed(
-        f"importing the plugin and asking it takes {seconds:.2g} s, beside what it imports of others;"
-        f" {seconds / max(floor, 1e-3):.3g} times as long as half a dozen modules of the standard library"
-        f" ({floor:.2g} s)"
-    )
-
-
-@check(
-    level=Level.PACKAGING,
-    fix="define at import, and set up in init_backend() or in the constructor; a process that only looks at the class"
-    " must stay as it was, and the host's own settings come first",
-)
-def platform_module_leaves_the_process_alone(subject: Subject) -> None:
-    """Importing the platform's class prints nothing to standard output, leaves torch's defaults and threads, the root
-    logger, signals, hooks, random numbers, garbage collection, child processes and the start method as they were,
-    starts no thread that runs on, and puts no finder of the plugin's among those of all imports."""
-    told = of_platform(subject)
-    own = installed(subject).value.partition(":")[0].partition(".")[0]
-    found = [
-        one
-        for group in told["changes"].values()
-        for one in group
-        if one.startswith((*SETTINGS, "threads run on"))
-        or (one.startswith("sys.meta_path") and f"{own}." in one)
-    ]
-    expect(not found, f"importing the platform's class leaves traces: {'; '.join(found)}")
-    printed = told["printed"].strip()
-    expect(not printed, f"importing the platform's class prints: {printed[:300]!r}")
+    _judge_time(subject, _asked, "importing the plugin and asking it takes", 15.0)
 
 
 @check(
@@ -204,31 +323,20 @@ def platform_module_leaves_the_process_alone(subject: Subject) -> None:
 )
 def platform_module_is_imported_soon(subject: Subject) -> None:
     """Importing the platform's class takes no more than 10 seconds, or twelve times as long as some hundred modules of
-    the standard library (the best of three): every process of the host does it, its launcher too."""
-    seconds, limit = float("inf"), 0.0
-    for attempt in range(3):
-        told, floor = of_platform(subject, attempt), _told(subject, attempt)["floor_seconds"]
-        seconds, limit = min(seconds, told["seconds"]), max(limit, 10.0, 12 * floor)
-        if seconds <= limit:
+    the standard library: every process of the host does it, its launcher too."""
+    _judge_time(subject, _class, f"{_CLASS}takes", 12.0, 10.0)
+
+
+def _judge_time(
+    subject: Subject, told: Callable[..., dict[str, Any]], what: str, times: float, least: float = 0.0
+) -> None:
+    seconds, floor = float("inf"), 0.0
+    for attempt in range(4):  # on a busy machine one that waited long seems to have taken no time at all
+        seconds = min(seconds, told(subject, attempt)["seconds"])
+        floor = max(floor, _asked(subject, attempt)["floor_seconds"])
+        if seconds <= max(times * floor, least):
             return
     raise CheckFailed(
-        f"importing the platform's class takes {seconds:.3g} s, each time; here {limit:.3g} s may pass"
+        f"{what} {seconds:.2g} s, each time, beside what it imports of others; {seconds / max(floor, 1e-3):.3g} times"
+        f" as long as some hundred modules of the standard library ({floor:.2g} s)"
     )
-
-
-def of_platform(subject: Subject, attempt: int = 0) -> dict[str, Any]:
-    """What importing the platform's class did. Raises NotApplicable where there is none to judge."""
-    told: dict[str, Any] | None = _told(subject, attempt).get("platform")
-    if told is None:
-        raise NotApplicable("activate() names no class here")
-    if told["host"]:
-        raise NotApplicable("its class is on SGLang's, and SGLang is imported with it")
-    own = installed(subject).value.partition(":")[0].partition(".")[0]
-    if re.match(rf"(AttributeError|ModuleNotFoundError): .*'{re.escape(own)}[.']", told.get("raised", "")):
-        raise CheckFailed(
-            f"activate() names a class that is not there: {told['raised']}",
-            fix='return the place of the platform class, as "package.module:Class"',
-        )
-    if "raised" in told:
-        raise NotApplicable(f"its class cannot be imported here: {told['raised']}")
-    return told

@@ -97,9 +97,12 @@ def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _part(failing: Mapping[str, Any]) -> str:
-    """What a case is about, where its check runs over parts that are mended one by one; as in `Check.founds`."""
-    op = (failing["case"] or {}).get("op")
-    return f"op {op}" if op else ""
+    """What a case is about, where its check runs over parts that are mended one by one: an op, as in `Check.founds`, or
+    a row of a table."""
+    case = failing["case"] or {}
+    if "op" in case:
+        return f"op {case['op']}"
+    return str(case["row"]) if case.keys() == {"row"} else ""
 
 
 def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,294 @@
+"""Level 5: histories of a served model: what each step must leave is `ServedModel`'s to say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import check, expect, mended_by
+from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ServedModel
+from sglang_platform.conformance.fixtures.decoder import FAR, LONG, WINDOWED
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_MOST = max(BUCKETS)
+_LARGE = (8, 24, 96)
+_REPLAYS = 300
+"""Of one graph: more than a counter of eight bits counts."""
+
+
+_REPLAY = (
+    "choose the smallest captured size that holds the batch, copy every input, pad with slot 0, row 0 and length 1,"
+    " replay, and return the first rows"
+)
+
+
+@dataclass(frozen=True)
+class _History:
+    """`steps` are taken by a model that `prepare` has changed before the capture."""
+
+    fix: str | None
+    """What mends where they part; None: the check's."""
+    steps: Callable[[ServedModel], None]
+    prepare: Callable[[ServedModel], None] = lambda model: None
+    given: dict[str, Any] = field(default_factory=dict)
+    """To the model."""
+    feature: str = ""
+    """Of attention, which it needs."""
+
+
+@dataclass(frozen=True)
+class History:
+    name: str
+
+
+def histories(subject: Subject, rng: random.Random) -> Iterator[History]:
+    """New weights, every size up to the largest bucket, captured and padded, and what a server goes through."""
+    for name, one in _HISTORIES.items():
+        if not one.feature or one.feature in subject.declares.attention_features:
+            yield History(name)
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    cases=histories,
+    hosts=["none"],
+    founds="graph runner",
+    seconds=600,
+    fix=_REPLAY,
+)
+def replay_equals_eager(subject: Subject, case: History) -> None:
+    """Through captures, replays, updates of the weights, batches without a graph and captures anew, each replay gives
+    the logits and leaves the keys and values that the eager model does, and changes nothing else."""
+    history = _HISTORIES[case.name]
+    given = {name: value(subject) if callable(value) else value for name, value in history.given.items()}
+    model = ServedModel(subject, **given)
+    model.history = case.name
+    history.prepare(model)
+    with mended_by(history.fix):
+        history.steps(model.capture())
+
+
+def _requests(n: int, model: ServedModel) -> None:
+    """`n` of them, and between their steps as many as the largest graph holds."""
+    bs: set[int | None] = set()
+    for step in range(4):
+        batch = model.batch([(i * 3 + step) % model.count for i in range(n)], step)
+        if not model.runner.can_run_graph(batch):
+            what = f"can_run_graph() says no to {n} requests, and {model.sizes} were captured"
+            expect(n not in model.sizes, what)
+            continue  # left to the model
+        model.replay(batch, f"step {step} with {n} requests")
+        bs.add(getattr(model.runner, "bs", None))
+        # The host reads rows of the capture by it: of another batch's size they are another batch's.
+        largest = model.batch(range(min(model.sizes[-1], model.count)), step)
+        if model.runner.can_run_graph(largest):
+            model.runner.execute(largest)
+    expect(
+        len(bs) < 2,
+        f"after replays of {n} requests, of larger batches between, bs is {bs}; it is the captured size last replayed",
+        fix="set bs to the bucket at every replay",
+    )
+
+
+def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ServedModel) -> None:
+    """Batches of these requests, or of so many, at these steps."""
+    for at, (which, step) in enumerate(batches):
+        which = model.takes(min(which, model.count)) if isinstance(which, int) else which
+        axes, lengths = {}, model.lengths[torch.tensor(which)]
+        if model.model.multimodal:
+            axes = {"mrope_positions": torch.stack((lengths + step, lengths // 2, lengths // 3 + 1))}
+        what = f"{model.history}, batch {at}, requests {which[:9]} at step {step}, of {lengths[:9].tolist()} tokens"
+        model.replay(model.batch(which, step, **axes), what)
+
+
+def _large(model: ServedModel) -> None:
+    most = min(model.sizes[-1], model.count)
+    sizes = (most, 9, 70, 24, 96, 12, 65, *((40, 96, 33) if model.subject.thorough else ()))
+    asked = [(step, min(n, most)) for step, n in enumerate(sizes)]
+    _in_turn([([(i * 5 + step) % model.count for i in range(n)], step % 4) for step, n in asked], model)
+
+
+def _far(model: ServedModel) -> None:
+    _in_turn(_FAR, model)
+    at = torch.tensor(model.takes(4))
+    for name, far in (
+        ("input_ids", FAR.ids - 1 - 9000 * at),
+        ("positions", FAR.places - 1 - 9000 * at),
+        ("out_cache_loc", model.slots.flatten().sort().values[-1 - at]),
+    ):
+        batch = model.batch(at.tolist(), **{name: far})
+        model.replay(batch, f"{name} of {far.tolist()}", f"copy {name} as it comes")
+
+
+def _updated(in_place: bool, model: ServedModel) -> None:
+    """Other weights, in the tensors that the model has or in new ones, which are captured anew."""
+    batches = [model.batch(range(n)) for n in (_MOST, 3, 1)]
+    for batch in batches:
+        model.replay(batch, f"{batch.batch_size} requests", _REPLAY)
+    before = [model.replayed(model.runner, batch) for batch in batches]
+    kept = {name: getattr(model.model, name) for name in ("embedding", "positions", "q", "k", "v")}
+    model.model.load(1)
+    if in_place:
+        for name, old in kept.items():
+            new = getattr(model.model, name)
+            for mine, theirs in zip(*((x if isinstance(x, list) else [x]) for x in (old, new)), strict=True):
+                mine.copy_(theirs)
+            setattr(model.model, name, old)
+        model.subject.synchronize()
+    else:
+        model.capture()
+    how = "the weights changed in place" if in_place else "a weight update and a new capture"
+    for batch, old in zip(batches, before, strict=True):
+        model.replay(batch, f"after {how}, {batch.batch_size} requests")
+        again = model.replayed(model.runner, batch)
+        expect(not torch.equal(old, again), f"after {how} a replay of {len(old)} has the old weights")
+
+
+def _between(model: ServedModel) -> None:
+    """Beside replays: a batch that is larger than every graph, prefills of as many requests and of others, shorter and
+    longer, and steps in which this rank has no request."""
+    everybody = range(model.count)
+    for step, which in enumerate(([0, 1, 2], [4], list(range(_MOST)))):
+        model.replay(model.batch(which, step), f"step {step}, {len(which)} requests")
+        before = model.contents()
+        expected = model.eager(model.batch(everybody, step))
+        model.restore(before)
+        model.replayed(model.runner, model.batch(which, step))
+        model.restore(before)
+        again = model.eager(model.batch(everybody, step))
+        expect(
+            bool(((again.float() - expected.float()).abs() <= model.tolerance(expected)).all()),
+            f"{model.count} requests run without a graph give other logits after a replay of {len(which)}",
+        )
+        for tokens, fresh, of in ((2, False, [0, 2]), (1, True, which), (2, False, which[::-1])):
+            before = model.contents()
+            model.eager(model.batch_of("extend", of, tokens, fresh=fresh))
+            model.restore(before)
+            idle = model.batch_of("idle", [], 1)
+            if model.runner.can_run_graph(idle):
+                out = model.replayed(model.runner, idle)
+                expect(len(out) == 0, f"a replay of an idle batch answers {list(out.shape)}")
+            after = f"a prefill of {tokens * len(of)} tokens{' without a prefix' * fresh} and an idle batch"
+            model.replay(model.batch(which, step + 1), f"after {after}, {len(which)}")
+
+
+def _hundreds(model: ServedModel) -> None:
+    batches = [model.batch(model.takes(1), step) for step in range(5)]
+    expected = [model.eager(batch) for batch in batches]
+    for replay in range(_REPLAYS):
+        batch, wanted = batches[replay % 5], expected[replay % 5]
+        off = float((model.replayed(model.runner, batch).float() - wanted.float()).abs().max())
+        expect(
+            off <= model.tolerance(wanted),
+            f"replay {replay + 1} of one graph differs from the eager model by {off:.3g}, and those before do not",
+        )
+
+
+def _stages(model: ServedModel) -> None:
+    most, width = len(model.takes(3)), model.model.embedding.shape[1]
+    generator = model.subject.torch_rng()
+    for step, n in enumerate((most, most, max(1, most - 1), most)):
+        batch = model.batch(range(n), step)
+        handed = {
+            name: torch.randn(n, width, generator=generator).to(model.model.embedding)
+            for name in ("hidden_states", "residual")
+        }
+        if model.runner.can_run_graph(batch):
+            model.replay(
+                batch,
+                f"in step {step}, of {n} requests, with inputs of a stage",
+                handed=handed,
+            )
+
+
+def _ask_for_gradients(model: ServedModel) -> None:
+    for name in ("embedding", "positions"):
+        getattr(model.model, name).requires_grad_(True)
+
+
+def _see_pictures(model: ServedModel) -> None:
+    model.model.multimodal = True
+
+
+_FAR: Any = (([0, 1, 2, 3], 0), ([0], 1), ([3, 1, 0], 2), ([2, 0], 3))
+_UNLIKE: Any = (
+    *((list(range(_MOST)), 0), ([_MOST + 1], 3), ([1, 0], 1), ([1, 0], 1), ([5, 3, 1], 4)),
+    *((list(range(_MOST + 1, 1, -1)), 2), ([2, 4, 6, 0, 1], 0), ([0], 0), ([3, 2], 5)),
+)
+_HISTORIES = {
+    # First: what a class keeps of a runner shows in the next one, whatever that is asked.
+    "weights captured anew": _History(
+        "a new runner captures anew: keep no graphs, weights or outputs on the class or in a module",
+        partial(_updated, False),
+    ),
+    **{f"{n} requests": _History(None, partial(_requests, n)) for n in range(1, _MOST + 1)},
+    "batches of unlike sizes": _History(
+        "fill every static row anew at each replay, and choose the graph by the batch at hand",
+        partial(_in_turn, _UNLIKE),
+    ),
+    "up to 96 requests": _History(
+        "copy every input for all rows of the bucket, however many they are",
+        _large,
+        given={"count": max(_LARGE) + 2, "buckets": _LARGE},
+    ),
+    "the smallest pages": _History(
+        None,
+        partial(_in_turn, ((3, 0), (1, 1))),
+        given={"page": lambda subject: min(subject.declares.page_sizes)},
+    ),
+    "contexts of 0 to 9000 tokens": _History(
+        "keep tokens, positions, slots, rows and lengths in the integers that the host gives, at every replay",
+        _far,
+        given={"count": len(FAR.lengths), "buckets": (1, 2, 4), "reach": FAR},
+    ),
+    "a context of 49100 tokens": _History(
+        "plan a replay for the lengths of now: the capture saw short ones, and the longest that the table of requests"
+        " holds may come",
+        partial(_in_turn, (([1], 0), ([0], 1), ([0, 1], 2), ([1], 3))),
+        given={"count": len(LONG.lengths), "buckets": (1, 2), "reach": LONG},
+    ),
+    "one layer with a window": _History(
+        "plan the layers with a window anew at every replay, as the others: where the window begins follows the length",
+        partial(_in_turn, ((3, 0), (1, 1), (_MOST, 2), (2, 3), (3, 4))),
+        given={"count": _MOST + 1, "reach": WINDOWED},
+        feature="sliding_window",
+    ),
+    "positions in three axes": _History(
+        "keep `mrope_positions` [3, T] among the static inputs, in the batch that is captured, and copy them at every"
+        " replay",
+        partial(_in_turn, ((3, 0), (1, 1), (_MOST, 2), (2, 3))),
+        _see_pictures,
+    ),
+    "weights that ask for gradients": _History(
+        "replay under the caller's settings: no seed, no gradients, no default of torch's changed",
+        partial(_in_turn, ((3, 0), (3, 0))),
+        _ask_for_gradients,
+    ),
+    "inputs of a stage": _History(
+        "copy what pp_proxy_tensors holds into static inputs, or run the model itself where the capture reads none",
+        _stages,
+    ),
+    "weights that change in place": _History(
+        "let the graph read the model's own tensors at every replay: no packed, cast or transposed copy of a weight"
+        " that is made at capture",
+        partial(_updated, True),
+    ),
+    "batches without a graph between": _History(
+        "keep the metadata that a graph reads in buffers of its own, which no eager batch, and no other size, writes",
+        _between,
+    ),
+    "hundreds of replays": _History(
+        "launch the graph at every execute(); where events, flags or buffers are used in turn, wait for the one that is"
+        " used again",
+        _hundreds,
+    ),
+}
