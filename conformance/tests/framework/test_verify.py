@@ -23,7 +23,7 @@ Report = dict[str, Any]
 _CHECKS = (
     "packaging.metadata_is_sound",
     "contract.platform_is_created",
-    "contract.get_device_is_usable",
+    "contract.device_operations_do_what_they_promise",
     "memory.store_reads_back",
     "memory.dsa_index_keys_read_back",
     "graphs.replay_equals_eager",

@@ -41,7 +41,7 @@ class AllocatorWithADriftedMethod(ReferencePlatform):
 
 
 @mutant(
-    check="contract.attention_factories_take_a_runner",
+    check="contract.answers_can_be_used",
     defect="the factory of the attention backend wants the pool too",
     says="is called with 1",
 )
@@ -51,7 +51,7 @@ class BackendOfTwo(ReferencePlatform):
 
 
 @mutant(
-    check="contract.compile_backend_is_registered",
+    check="contract.device_operations_do_what_they_promise",
     defect="the compile backend of the vendor's is not registered by init_backend()",
     says="does not know",
 )
@@ -61,7 +61,7 @@ class CompilerNotRegistered(ReferencePlatform):
 
 
 @mutant(
-    check="contract.groups_are_on_this_device",
+    check="contract.device_operations_do_what_they_promise",
     defect="groups are on an accelerator that the platform is not",
     says="get_group_coordinator_device(0)",
 )
@@ -71,7 +71,7 @@ class GroupsOnAnotherDevice(ReferencePlatform):
 
 
 @mutant(
-    check="contract.lora_backend_can_run",
+    check="contract.answers_can_be_used",
     defect="adapters are computed by Triton kernels, which the device cannot launch",
     says="written in Triton",
 )
@@ -81,7 +81,7 @@ class AdaptersInTriton(ReferencePlatform):
 
 
 @mutant(
-    check="contract.stubs_are_modules",
+    check="contract.answers_can_be_used",
     defect="an empty module is named for one that SGLang needs and has",
     says="every machine of the host has",
 )
@@ -91,7 +91,7 @@ class StubsTransformers(ReferencePlatform):
 
 
 @mutant(
-    check="contract.drafts_have_attention",
+    check="contract.answers_can_be_used",
     defect="block drafts are supported, and their model has no attention backend",
     says="DFLASH",
 )
@@ -101,7 +101,7 @@ class DraftsWithoutAttention(ReferencePlatform):
 
 
 @mutant(
-    check="contract.functions_are_functions",
+    check="contract.answers_can_be_used",
     defect="a state kernel has the name that another library gives it",
     says="which nobody asks for",
 )
@@ -111,7 +111,7 @@ class KernelOfAnotherName(ReferencePlatform):
 
 
 @mutant(
-    check="contract.unknown_kinds_are_refused",
+    check="contract.answers_can_be_used",
     defect="every kind that is not MLA is served as MHA",
     says="no_such_kind",
 )
@@ -174,7 +174,7 @@ class StatesOfOthers(ReferencePlatform):
 
 
 @mutant(
-    check="contract.drafts_have_attention",
+    check="contract.answers_can_be_used",
     defect="the attention backend of a draft model is one that nobody has",
     says="which is neither",
 )

@@ -21,7 +21,7 @@ from sglang_platform.example_oot.platform import ExampleOOTPlatform
 
 
 @mutant(
-    check="contract.get_device_is_usable",
+    check="contract.device_operations_do_what_they_promise",
     defect="get_device() answers the device's name, not a torch.device",
     says="not a torch.device",
 )
@@ -63,7 +63,7 @@ class AvailableInTwoUnits(ReferencePlatform):
 
 
 @mutant(
-    check="contract.device_is_described",
+    check="contract.device_operations_do_what_they_promise",
     defect="the capability is a text, and every comparison with a version raises",
     says="get_device_capability",
 )
@@ -83,9 +83,9 @@ class UuidPerProcess(ReferencePlatform):
 
 
 @mutant(
-    check="contract.reindexing_is_undone",
+    check="contract.device_operations_do_what_they_promise",
     defect="the visibility variable is put back only where nothing raised",
-    says="after an error",
+    says="an error inside it",
 )
 class VisibilityNotRestored(ReferencePlatform):
     @contextmanager
@@ -98,7 +98,7 @@ class VisibilityNotRestored(ReferencePlatform):
 
 
 @mutant(
-    check="contract.defaults_keep_their_types",
+    check="contract.device_operations_do_what_they_promise",
     defect="the distributed backend is named after the device, and torch.distributed knows no such backend",
     says="torch.distributed does not know",
 )
@@ -182,7 +182,7 @@ class SeedsPythonAlone(ReferencePlatform):
 
 
 @mutant(
-    check="contract.inference_mode_stops_gradients",
+    check="contract.device_operations_do_what_they_promise",
     defect="gradients are recorded while the model serves",
     says="memory grows",
 )
@@ -203,7 +203,7 @@ class UsageInPages(ReferencePlatform):
 
 
 @mutant(
-    check="contract.pinned_memory_is_there",
+    check="contract.device_operations_do_what_they_promise",
     defect="page-locked memory is promised, and torch has none here",
     says="torch has none",
 )
@@ -213,7 +213,7 @@ class PinsNothing(ReferencePlatform):
 
 
 @mutant(
-    check="contract.current_device_is_set_and_waited_for",
+    check="contract.device_operations_do_what_they_promise",
     defect="the device to be made current must be given as a number",
     says="TypeError",
 )
@@ -224,7 +224,7 @@ class CurrentByNumber(ReferencePlatform):
 
 
 @mutant(
-    check="contract.reindexing_keeps_what_the_operator_set",
+    check="contract.device_operations_do_what_they_promise",
     defect="the variable that the operator had set is removed after a worker's start",
     says="was '0,1'",
 )
@@ -239,7 +239,7 @@ class ReindexingForgets(ReferencePlatform):
 
 
 @mutant(
-    check="contract.device_is_described",
+    check="contract.device_operations_do_what_they_promise",
     defect="the uuid is the name of the product",
     says="on another machine, has the same",
 )
@@ -249,7 +249,7 @@ class UuidOfTheProduct(ReferencePlatform):
 
 
 @mutant(
-    check="contract.defaults_keep_their_types",
+    check="contract.device_operations_do_what_they_promise",
     defect="the distributed backend is of another device",
     says="this torch is built without it",
 )
@@ -269,7 +269,7 @@ class RefusesByAnswering(ReferencePlatform):
 
 
 @mutant(
-    check="contract.current_device_is_set_and_waited_for",
+    check="contract.device_operations_do_what_they_promise",
     defect="the device's handle belongs to the thread that opened it",
     says="in another thread",
 )

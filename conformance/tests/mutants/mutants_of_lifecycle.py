@@ -31,7 +31,7 @@ class FreeMemoryOfTheFirstCall(ReferencePlatform):
 
 
 @mutant(
-    check="contract.devices_answer_by_index",
+    check="contract.device_operations_do_what_they_promise",
     defect="without an index another device answers than for index 0",
     says="get_device_uuid()",
 )

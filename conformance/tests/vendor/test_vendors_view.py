@@ -51,7 +51,7 @@ FIXES: dict[str, tuple[list[str], str, str, str]] = {
 
 FOLLOWS = {
     "contract.memory_is_in_bytes": {
-        "contract.devices_answer_by_index",
+        "contract.device_operations_do_what_they_promise",
         "contract.memory_usage_covers_allocations",
     }
 }

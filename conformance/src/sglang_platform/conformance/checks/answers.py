@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
+from sglang_platform.conformance.check import (
+    CheckFailed,
+    NotApplicable,
+    NotRun,
+    Row,
+    check,
+    expect,
+    mended_by,
+)
 from sglang_platform.conformance.checks.factories import answer_of, backends_of, host_backends
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -30,16 +39,6 @@ _BASES = {
 }
 """The factories and what their answers are called as: subclasses, or classes with the same methods."""
 
-_MODES = (
-    None,
-    "default",
-    "reduce-overhead",
-    "max-autotune",
-    "max-autotune-no-cudagraphs",
-    "npugraph_ex",
-    "piecewise",
-)
-_SURE = ("inductor", "eager", "aot_eager", "cudagraphs")
 _HOST_NEEDS = ("torch", "numpy", "transformers", "sglang", "sglang_platform")
 _DRAFTS = ("DFLASH",)
 """The algorithms for whose draft model the host asks for an attention backend."""
@@ -94,13 +93,7 @@ def _overrides_take_the_calls(cls: type) -> None:
         )
 
 
-@check(
-    level=Level.CONTRACT,
-    fix="build it from the model runner: an AttentionBackend subclass, or a function (model_runner) -> backend",
-)
-def attention_factories_take_a_runner(subject: Subject) -> None:
-    """Each factory of `get_attention_backends()` can be called with the model runner alone, as the host calls it."""
-    _core_alone(subject)
+def _attention_factories(subject: Subject) -> None:
     backends = subject.platform.get_attention_backends()
     for name, factory in backends.items() if isinstance(backends, Mapping) else ():
         _takes(factory, f"the attention backend {name!r}", object())
@@ -119,118 +112,35 @@ def _takes(function: Callable[..., Any], what: str, *arguments: Any) -> None:
         ) from error
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="answer the name of a backend that torch has once init_backend() was called, whatever the hint is",
-)
-def compile_backend_is_registered(subject: Subject) -> None:
-    """`get_compile_backend(mode)` answers, for every hint of the host, with a backend that torch.compile knows."""
-    platform = subject.platform
-    for mode in _MODES:
-        try:
-            name = platform.get_compile_backend(mode)
-        except Exception as error:
-            raise CheckFailed(
-                f"get_compile_backend({mode!r}) raises {type(error).__name__}: {error}",
-                fix="answer for hints that you do not know as for None",
-            ) from error
-        expect(isinstance(name, str) and name, f"get_compile_backend({mode!r}) answers {name!r}, not a name")
-        if name in _SURE:
-            continue
-        subject.parts.init_backend()
-        import torch._dynamo
-
-        known = torch._dynamo.list_backends(exclude_tags=())
-        expect(
-            name in known,
-            f"get_compile_backend({mode!r}) answers {name!r}, which torch.compile does not know"
-            f" (it knows {', '.join(known)})",
-            case={"mode": mode},
-        )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return get_device(local_rank), or torch.device('cpu') where groups exchange through the host",
-)
-def groups_are_on_this_device(subject: Subject) -> None:
-    """`get_group_coordinator_device()` answers with the CPU, or with the type of the platform's device."""
-    _core_alone(subject)
-    for rank in range(max(2, subject.device_count())):
-        device = subject.platform.get_group_coordinator_device(rank)
-        kind = getattr(device, "type", None)
-        expect(
-            kind in ("cpu", subject.platform.device_type),
-            f"get_group_coordinator_device({rank}) answers {device!r}, and the device is of type"
-            f" {subject.platform.device_type!r}",
-            case={"rank": rank},
-        )
-
-
-@check(
-    level=Level.CONTRACT,
-    fix="answer with a LoRA backend that runs on the device, or None: core chooses one that needs no Triton",
-)
-def lora_backend_can_run(subject: Subject) -> None:
-    """`get_default_lora_backend()` answers with a name or None, and with none of Triton's where the device has none."""
-    _core_alone(subject)
+def _lora_backend(subject: Subject) -> None:
     name = subject.platform.get_default_lora_backend()
-    expect(
-        name is None or (isinstance(name, str) and name),
-        f"get_default_lora_backend() answers {name!r}, not a name",
-    )
+    says = f"get_default_lora_backend() answers {name!r},"
+    expect(name is None or (isinstance(name, str) and name), f"{says} not a name")
     expect(
         name not in _TRITON_LORA or subject.platform.capabilities.supports_triton,
-        f"get_default_lora_backend() answers {name!r}, which is written in Triton, and capabilities.supports_triton is"
-        " False",
+        f"{says} which is written in Triton, and capabilities.supports_triton is False",
     )
 
 
-@check(
-    level=Level.CONTRACT,
-    fix='return {"module.name": None} for an empty module, or a types.ModuleType; name only what this device lacks',
-)
-def stubs_are_modules(subject: Subject) -> None:
-    """`stub_modules()` maps dotted names to modules or None, and names nothing that the host needs and has: no module
-    of the standard library, of torch, numpy, transformers or SGLang that can be imported."""
-    _core_alone(subject)
+def _stubs(subject: Subject) -> None:
+    """None hides what the host needs and has: of the standard library, torch, numpy, transformers or SGLang."""
     stubs = subject.platform.stub_modules()
     expect(isinstance(stubs, Mapping), f"stub_modules() answers {stubs!r}, not a mapping")
     for name, stub in stubs.items():
         good = isinstance(name, str) and all(part.isidentifier() for part in name.split("."))
         expect(good, f"stub_modules() has {name!r}, which is no dotted name of a module")
-        expect(
-            stub is None or isinstance(stub, ModuleType),
-            f"stub_modules() has {stub!r} for {name!r}, not a module or None",
-            case={"module": name},
-        )
+        module = stub is None or isinstance(stub, ModuleType)
+        expect(module, f"stub_modules() has {stub!r} for {name!r}, not a module or None")
         top = name.partition(".")[0]
         hides = top in sys.stdlib_module_names or (top in _HOST_NEEDS and find_module(name) is not None)
-        expect(
-            not hides,
-            f"stub_modules() names {name!r}, which every machine of the host has",
-            case={"module": name},
-        )
+        expect(not hides, f"stub_modules() names {name!r}, which every machine of the host has")
 
 
-@check(
-    level=Level.CONTRACT,
-    fix="answer get_default_speculative_draft_attention_backend(algorithm) with a backend for the draft model, and True"
-    " from supports_speculative_draft_attention_backend() for it",
-)
-def drafts_have_attention(subject: Subject) -> None:
-    """An algorithm for whose draft model the host asks for an attention backend has a default where the algorithm is
-    supported; a default of any algorithm is a backend that is there, and one that is said to be supported; the function
-    of draft slots is callable; what nobody knows is not supported."""
+def _drafts(subject: Subject) -> None:
     platform = subject.platform
     if not hasattr(platform, "supports_speculative_algorithm"):
         return  # hosts before 0.5.21
-    for algorithm in _ALGORITHMS:
-        if not platform.supports_speculative_algorithm(algorithm):
-            continue
-        case = {"algorithm": algorithm}
+    for algorithm in filter(platform.supports_speculative_algorithm, _ALGORITHMS):
         asked = f"get_default_speculative_draft_attention_backend({algorithm!r})"
         try:
             name = platform.get_default_speculative_draft_attention_backend(algorithm)
@@ -238,78 +148,110 @@ def drafts_have_attention(subject: Subject) -> None:
             if algorithm not in _DRAFTS:
                 continue
             raise CheckFailed(
-                f"supports_speculative_algorithm({algorithm!r}) is True, and {asked} raises {error}",
-                case=case,
+                f"supports_speculative_algorithm({algorithm!r}) is True, and {asked} raises {error}"
             ) from error
-        expect(isinstance(name, str) and name, f"{asked} answers {name!r}, not a name", case=case)
+        says = f"{asked} answers {name!r},"
+        expect(isinstance(name, str) and name, f"{says} not a name")
         expect(
             platform.supports_speculative_draft_attention_backend(algorithm, name),
-            f"{asked} answers {name!r}, and supports_speculative_draft_attention_backend() says no to it",
-            case=case,
+            f"{says} and supports_speculative_draft_attention_backend() says no to it",
         )
-        known = {*backends_of(platform), *host_backends()}
         expect(
-            name in known or not host_backends(),
-            f"{asked} answers {name!r}, which is neither among the platform's own nor the host's attention backends",
-            case=case,
+            name in {*backends_of(platform), *host_backends()} or not host_backends(),
+            f"{says} which is neither among the platform's own nor the host's attention backends",
         )
     expect(
         not platform.supports_speculative_algorithm("NO_SUCH_ALGORITHM"),
         "supports_speculative_algorithm('NO_SUCH_ALGORITHM') answers True",
         fix="answer True for the algorithms that you have tried, by their names",
     )
-    if hasattr(platform, "get_speculative_cache_locs_fn"):
-        function = platform.get_speculative_cache_locs_fn()
-        expect(
-            function is None or callable(function),
-            f"get_speculative_cache_locs_fn() answers {function!r}, not a function or None",
-        )
+    _is_function(platform, "get_speculative_cache_locs_fn")
 
 
-@check(
-    level=Level.CONTRACT,
-    fix="answer with a mapping of names of contract.state_kernels to functions that take their arguments",
-)
-def functions_are_functions(subject: Subject) -> None:
-    """`get_state_kernels()` has functions by the contract's names, and `get_token_bitmask_fn()` answers with a function
-    of logits and mask, or None."""
-    _core_alone(subject)
+def _is_function(platform: Any, name: str) -> Any:
+    function = getattr(platform, name, lambda: None)()
+    good = function is None or callable(function)
+    expect(good, f"{name}() answers {function!r}, not a function or None")
+    return function
+
+
+def _functions(subject: Subject) -> None:
     kernels = subject.platform.get_state_kernels()
     expect(isinstance(kernels, Mapping), f"get_state_kernels() answers {kernels!r}, not a mapping")
     for name, kernel in kernels.items():
         expect(
             name in STATE_KERNELS,
             f"get_state_kernels() has {name!r}, which nobody asks for; the names are {', '.join(STATE_KERNELS)}",
-            case={"kernel": str(name)},
         )
         expect(callable(kernel), f"get_state_kernels() has {kernel!r} for {name!r}, not a function")
-    function = subject.platform.get_token_bitmask_fn()
-    expect(
-        function is None or callable(function),
-        f"get_token_bitmask_fn() answers {function!r}, not a function or None",
-    )
+    function = _is_function(subject.platform, "get_token_bitmask_fn")
     if function is not None:
         _takes(function, "what get_token_bitmask_fn() answers", object(), object())
 
 
-@check(
-    level=Level.CONTRACT,
-    fix="raise ValueError for a kind that you do not know, as contract.types.kv_pool_kind(kind) does",
-)
-def unknown_kinds_are_refused(subject: Subject) -> None:
-    """A kind of KV pool that nobody knows has no pool: it is refused with ValueError or NotImplementedError, or the
-    answer is None."""
-    if not hasattr(subject.platform, "get_kv_pool_cls"):
-        raise NotApplicable("this host asks for pools by other methods")
+def _unknown_kinds(subject: Subject) -> None:
+    asked = "get_kv_pool_cls(kind='no_such_kind')"
     try:
         cls = subject.platform.get_kv_pool_cls(kind="no_such_kind")
     except (ValueError, NotImplementedError):
         return
     except Exception as error:
-        raise CheckFailed(
-            f"get_kv_pool_cls(kind='no_such_kind') raises {type(error).__name__}: {error}, not ValueError"
-        ) from error
-    expect(cls is None, f"get_kv_pool_cls(kind='no_such_kind') answers {cls!r}")
+        raise CheckFailed(f"{asked} raises {type(error).__name__}: {error}, not ValueError") from error
+    expect(cls is None, f"{asked} answers {cls!r}")
+
+
+_ANSWERS: dict[str, tuple[Callable[[Subject], None], str]] = {
+    "drafts": (
+        _drafts,
+        "answer get_default_speculative_draft_attention_backend(algorithm) with a backend for the draft model, and True"
+        " from supports_speculative_draft_attention_backend() for it",
+    ),
+    "unknown kinds": (
+        _unknown_kinds,
+        "raise ValueError for a kind that you do not know, as contract.types.kv_pool_kind(kind) does",
+    ),
+}
+_OF_CORE: dict[str, tuple[Callable[[Subject], None], str]] = {
+    "attention factories": (
+        _attention_factories,
+        "build it from the model runner: an AttentionBackend subclass, or a function (model_runner) -> backend",
+    ),
+    "LoRA backend": (
+        _lora_backend,
+        "answer with a LoRA backend that runs on the device, or None: core chooses one that needs no Triton",
+    ),
+    "stubs": (
+        _stubs,
+        'return {"module.name": None} for an empty module, or a types.ModuleType; name only what this device lacks',
+    ),
+    "functions": (
+        _functions,
+        "answer with a mapping of names of contract.state_kernels to functions that take their arguments",
+    ),
+}
+
+
+def _answers(subject: Subject, rng: random.Random) -> Iterator[Row]:
+    """Those of core's contract alone for a platform that knows it; a host may ask for pools by other methods."""
+    known = {**_ANSWERS, **(_OF_CORE if subject.knows_core else {})}
+    yield from map(Row, (name for name in known if name != "unknown kinds" or _has_kinds(subject)))
+
+
+def _has_kinds(subject: Subject) -> bool:
+    return hasattr(subject.platform, "get_kv_pool_cls")
+
+
+@check(
+    level=Level.CONTRACT,
+    cases=_answers,
+    fix="answer with what exists here, in the form that the contract states",
+)
+def answers_can_be_used(subject: Subject, case: Row) -> None:
+    """What a platform answers beside its parts exists here and takes the host's calls: attention factories, backends of
+    LoRA and of draft models, stubs, kernels of states; what nobody knows is refused."""
+    judge, fix = {**_ANSWERS, **_OF_CORE}[case.row]
+    with mended_by(fix):
+        judge(subject)
 
 
 @check(

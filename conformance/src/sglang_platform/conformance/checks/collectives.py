@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
@@ -34,14 +35,14 @@ def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
         yield Grouping(name)
 
 
-@check(
-    level=Level.DISTRIBUTED,
-    requires=_SEVERAL,
+_check = partial(check, level=Level.DISTRIBUTED, requires=_SEVERAL, seconds=400)
+
+
+@_check(
     cases=groupings,
     fix="the process group behind get_torch_distributed_backend_str() must count ranks within its group, reduce by"
     " the operation that is asked for, send what a tensor holds when send() is called, and carry every collective that"
     " SGLang's groups call",
-    seconds=400,
 )
 def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce, also
@@ -51,14 +52,11 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     _judge(subject, case, "group")
 
 
-@check(
-    level=Level.DISTRIBUTED,
-    requires=_SEVERAL,
+@_check(
     cases=groupings,
     fix="pass group=self.device_group (on the CPU self.cpu_group) to every collective of torch, whose default is all"
     " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(),"
     " take inputs of any strides, leave them as they are, and give every answer memory of its own",
-    seconds=400,
 )
 def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
@@ -69,11 +67,8 @@ def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     _judge(subject, case, "communicator")
 
 
-@check(
-    level=Level.DISTRIBUTED,
-    requires=_SEVERAL,
-    fix="do not wait, poll with pauses or make buffers in each call: a decode step has two collectives in every layer",
-    seconds=400,
+@_check(
+    fix="do not wait, poll with pauses or make buffers in each call: a decode step has two collectives in every layer"
 )
 def communicator_is_quick(subject: Subject) -> None:
     """The quickest of ten calls of each collective of the communicator, with 120 numbers, takes no more than thirty

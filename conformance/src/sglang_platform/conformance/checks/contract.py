@@ -191,3 +191,31 @@ def fp8_declarations_agree(subject: Subject) -> None:
     expect(
         claimed or not stored, f"supported_kv_dtypes has {', '.join(stored)}, and capabilities.fp8 is False"
     )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="raise ValueError for a method that is not in supported_quantization, and nothing for those that are",
+)
+def quantization_is_verified(subject: Subject) -> None:
+    """What `supported_quantization` lists is accepted; where it lists something, an unknown method is refused, with
+    ValueError; the answer is None."""
+    platform, listed = subject.platform, subject.platform.supported_quantization
+    expect(
+        isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed),
+        f"supported_quantization is {listed!r}, not a list of names",
+    )
+    for name in (*listed, "no-such-method", "fp8"):
+        asked = f"verify_quantization({name!r})"
+        try:
+            answer = platform.verify_quantization(name)
+        except ValueError as error:
+            expect(name not in listed, f"supported_quantization lists {name!r}, and {asked} raises {error}")
+            continue
+        except Exception as error:
+            raise CheckFailed(
+                f"{asked} raises {type(error).__name__}: {error}; a method is refused with ValueError"
+            ) from error
+        expect(answer is None, f"{asked} answers {answer!r}: a method that does not raise is served")
+        known = not listed or name != "no-such-method"
+        expect(known, f"supported_quantization lists methods, and {asked} raises nothing")

@@ -1,205 +1,131 @@
-"""Level 2: the device's operations give the types and the units that they promise."""
+"""Level 2: the device's operations give the types and the units that they promise, and do what their names say."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+import torch
+import torch.distributed as dist
+from torch.profiler import ProfilerActivity
+
+from sglang_platform.conformance.check import CheckFailed, Row, check, expect, mended_by, rows
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.types import CpuArchEnum
 
-__all__: list[str] = []
-
-_SMALLEST, _LARGEST = 256 << 20, 1 << 50
-"""No accelerator has less than 256 MiB or more than 1 PiB: what is outside is in another unit."""
+__all__ = ["whoami"]
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return torch.device(self.device_type, device_id), or without the "
-    "index where there is one device only",
+class _Answer(NamedTuple):
+    """`ask` is called on the platform; where what it answers does not `hold`, it is not `wanted`."""
+
+    ask: str
+    holds: Callable[[Any, Subject], Any]
+    wanted: str
+    fix: str | None = None
+
+
+def _judge(subject: Subject, answers: Sequence[_Answer]) -> None:
+    for one in answers:
+        got = eval(f"platform.{one.ask}", {"platform": subject.platform})
+        wanted = one.wanted.format(platform=subject.platform)
+        expect(one.holds(got, subject), f"{one.ask} answers {got!r}, {wanted}", fix=one.fix)
+
+
+def _is_none(got: Any, subject: Subject) -> bool:
+    return got is None
+
+
+def _is_bool(got: Any, subject: Subject) -> bool:
+    return isinstance(got, bool)
+
+
+def _is_text(got: Any, subject: Subject) -> bool:
+    return isinstance(got, str) and bool(got.strip())
+
+
+def _is_file_name(got: str, subject: Subject) -> bool:
+    return not re.search(r"[/\\\x00-\x1f]|^\s|\s$", got)
+
+
+def _is_generation(got: Any, subject: Subject) -> bool:
+    numbers = (getattr(got, "major", None), getattr(got, "minor", None))
+    return got is None or (isinstance(got, tuple) and all(isinstance(n, int) and n >= 0 for n in numbers))
+
+
+def _is_numbered(got: Any, subject: Subject) -> bool:
+    with contextlib.suppress(ValueError):
+        return got is None or (got.to_int(), got.as_version_str()) is not None
+    return False
+
+
+def _is_on_the_device(got: Any, subject: Subject) -> bool:
+    kinds = torch.device if subject.host == "none" else (torch.device, str)
+    # core's adapter answers the host its name
+    return isinstance(got, kinds) and torch.device(got).type == subject.platform.device_type
+
+
+_NO_SLASH = (
+    "by which files of tuned configurations are named, and it has a slash, a line end or a space at its end",
+    "leave out what no file's name may have",
 )
-def get_device_is_usable(subject: Subject) -> None:
-    """`get_device(0)` is a torch.device of the platform's type on which tensors can be made, and made current; so is
-    the answer to None."""
-    import torch
-
-    platform = subject.platform
-    device = platform.get_device(0)
-    expect(isinstance(device, torch.device), f"get_device(0) answers {device!r}, not a torch.device")
-    expect(
-        device.type == platform.device_type,
-        f"get_device(0) answers {device!r}, and device_type is {platform.device_type!r}",
-    )
-    anywhere = platform.get_device(None)
-    kinds = (
-        torch.device if subject.host == "none" else (torch.device, str)
-    )  # core's adapter answers the host its name
-    expect(
-        isinstance(anywhere, kinds) and torch.device(anywhere).type == platform.device_type,
-        f"get_device(None) answers {anywhere!r}, and device_type is {platform.device_type!r}",
-        fix="return torch.device(self.device_type) for None: the host asks so for its argument --device",
-    )
-    answer = platform.set_device(device)
-    expect(
-        answer is None,
-        f"set_device({device!r}) answers {answer!r}, not None",
-        fix="return nothing from set_device()",
-    )
-    tensor = torch.arange(8, device=device)
-    expect(int(tensor.sum().cpu()) == 28, f"a tensor on {device!r} does not hold what was put into it")
+_COMMON = ("device", "accelerator", "uuid", "gpu", "npu", "cpu", "tpu", "xpu", "card", "chip", "id")
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    founds="memory of the device",
-    fix="return bytes: SGLang sizes the KV cache of the device from this number",
-)
-def memory_is_in_bytes(subject: Subject) -> None:
-    """Total, free and used memory are numbers of bytes, and agree with one another."""
-    platform = subject.platform
-    total = platform.get_device_total_memory(0)
-    expect(
-        isinstance(total, int) and not isinstance(total, bool),
-        f"get_device_total_memory(0) answers {total!r}, not an int",
-    )
-    again = platform.get_device_total_memory(0)
-    expect(
-        again == total,
-        f"get_device_total_memory(0) answers {total}, then {again}",
-        fix="return what the device has, not what is free now",
-    )
-    true = _true_total(subject)
-    for unit, factor in (
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("kB", 1000),
-        ("MB", 1000**2),
-        ("GB", 1000**3),
-    ):
-        if true is not None and total < _SMALLEST and abs(total * factor - true) < 0.1 * true:
-            raise CheckFailed(
-                f"get_device_total_memory(0) answers {total}, which is the memory in {unit}, not in bytes"
-            )
-    expect(
-        _SMALLEST <= total <= _LARGEST,
-        f"get_device_total_memory(0) answers {total}: as bytes that is {total / (1 << 20):.3g} MiB",
-    )
-    if true is not None:
+def _is_of_this_device(uuid: str, subject: Subject) -> bool:
+    """More than words that devices of this kind have in common."""
+    platform, known, left = subject.platform, _COMMON, uuid.lower()
+    names = platform.device_name, platform.device_type, platform.get_device_name(0), type(platform).__name__
+    for text in (name.lower() for name in names):
+        known = (*known, *re.split(r"[\W_]+", text), text)
+    for word in sorted(filter(None, known), key=len, reverse=True):
+        left = left.replace(word, "")
+    return len(re.sub(r"[\W_]+", "", left)) > 2
+
+
+def _group_backend(subject: Subject) -> None:
+    answer = subject.platform.get_torch_distributed_backend_str()
+    says, kind = f"get_torch_distributed_backend_str() answers {answer!r},", subject.device.type
+    expect(_is_text(answer, subject), f"{says} not a text")
+    known = {*dist.Backend.backend_list, "nccl", "gloo", "mpi", "xccl", "hccl", "mccl"}
+    for part in answer.split(","):
+        of, _, name = part.rpartition(":")
         expect(
-            0.5 * true <= total <= 2 * true,
-            f"get_device_total_memory(0) answers {total} bytes, and the device has {true}",
+            name in known,
+            f"{says} which torch.distributed does not know",
+            fix="return the name of a backend of torch.distributed, or register yours before: "
+            "torch.distributed.Backend.register_backend(...)",
         )
-    answer = platform.get_available_memory(0)
-    expect(
-        isinstance(answer, tuple) and len(answer) == 2,
-        f"get_available_memory(0) answers {answer!r}, not the pair (free, total)",
-        fix="return (free, total), both in bytes",
-    )
-    free, of = answer
-    expect(
-        isinstance(free, int) and isinstance(of, int),
-        f"get_available_memory(0) answers {answer!r}, not two whole numbers of bytes",
-        fix="return (free, total), both in bytes",
-    )
-    expect(
-        0 <= free <= of,
-        f"get_available_memory(0) answers ({free}, {of}): more is free than there is",
-        fix="return (free, total) in this order, both in bytes",
-    )
-    expect(
-        abs(of - total) <= 0.05 * total,
-        f"get_available_memory(0) says that there are {of} bytes, get_device_total_memory(0) {total}",
-    )
-    used = platform.get_current_memory_usage(None)
-    expect(
-        isinstance(used, float | int) and 0 <= used <= total,
-        f"get_current_memory_usage(None) answers {used!r}, of {total} bytes",
-        fix="return the peak of memory allocated in bytes, a float",
-    )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return the peak of memory allocated in this process, in bytes, from the device's allocator",
-)
-def memory_usage_grows(subject: Subject) -> None:
-    """Memory that is allocated on the device is counted by `get_current_memory_usage()`."""
-    subject.stands_on("memory of the device")
-    import torch
-
-    module = getattr(torch, subject.device.type, None)
-    if not hasattr(module, "memory_allocated"):
-        raise NotApplicable(
-            f"torch keeps no account of the memory of {subject.device.type}: nothing to compare with"
+        expect(
+            name not in dist.Backend.backend_list or dist.is_backend_available(name),
+            f"{says} and this torch is built without it",
         )
-    size = 256 << 20
-    before = subject.platform.get_current_memory_usage(None)
-    held = torch.ones(size, dtype=torch.uint8, device=subject.device)
-    subject.synchronize()
-    after = subject.platform.get_current_memory_usage(None)
-    expect(
-        after >= held.numel(),
-        f"{size} bytes are allocated, and get_current_memory_usage() went from {before} to {after}",
-    )
+        capable = dist.Backend.backend_capability.get(name, [kind])
+        expect(
+            (of or kind) != kind or name == "gloo" or kind in capable,
+            f"{says} of which {name!r} carries tensors of {', '.join(capable)}, and the device is {kind!r}",
+        )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return the type that the contract promises, or leave the method out: its default is safe",
-)
-def defaults_keep_their_types(subject: Subject) -> None:
-    """The operations that have a safe default keep its type where they are overridden."""
-    import torch
-    from torch.profiler import ProfilerActivity
-
-    platform = subject.platform
-    for method in ("empty_cache", "synchronize"):
-        answer = getattr(platform, method)()
-        expect(answer is None, f"{method}() answers {answer!r}, not None", case={"method": method})
-    pinned = platform.is_pin_memory_available()
-    expect(isinstance(pinned, bool), f"is_pin_memory_available() answers {pinned!r}, not True or False")
-    backend = platform.get_torch_distributed_backend_str()
-    expect(
-        isinstance(backend, str) and backend,
-        f"get_torch_distributed_backend_str() answers {backend!r}, not a text",
-    )
-    known = {*torch.distributed.Backend.backend_list, "nccl", "gloo", "mpi", "xccl", "hccl", "mccl"}
-    expect(
-        all(part.rpartition(":")[2] in known for part in backend.split(",")),
-        f"get_torch_distributed_backend_str() answers {backend!r}, which torch.distributed does not know",
-        fix="return the name of a backend of torch.distributed, or register yours before: "
-        "torch.distributed.Backend.register_backend(...)",
-    )
-    for part in backend.split(","):
-        _serves(part, subject.device.type)
-    try:
+def _profiler(subject: Subject) -> None:
+    platform, kind, activity = subject.platform, subject.device.type, "CPU"
+    # SGLang's own base class has no default, and asks only when somebody profiles.
+    with contextlib.suppress(NotImplementedError):
         activity = platform.get_torch_profiler_activity_str()
-    except (
-        NotImplementedError
-    ):  # SGLang's own base class has no default, and asks only when somebody profiles
-        activity = "CPU"
+    says = f"get_torch_profiler_activity_str() answers {activity!r},"
     expect(
         isinstance(activity, str) and activity in ProfilerActivity.__members__,
-        f"get_torch_profiler_activity_str() answers {activity!r}, which is no torch.profiler.ProfilerActivity",
+        f"{says} which is no torch.profiler.ProfilerActivity",
         fix=f"return one of {', '.join(ProfilerActivity.__members__)}",
     )
     own = {"cuda": "CUDA", "xpu": "XPU", "hpu": "HPU", "mtia": "MTIA", "cpu": "CPU", "mps": "CPU"}
-    recorded = own.get(subject.device.type, "PrivateUse1")
-    expect(
-        activity in (recorded, "CPU"),
-        f"get_torch_profiler_activity_str() answers {activity!r}, and torch records {subject.device.type} as"
-        f" {recorded!r}",
-        fix="leave get_torch_profiler_activity_str() out: the contract's own goes by device_type",
-    )
+    recorded = own.get(kind, "PrivateUse1")
+    expect(activity in (recorded, "CPU"), f"{says} and torch records {kind} as {recorded!r}")
     if activity in own.values() and hasattr(platform, "get_torch_profiler_activity"):
         with contextlib.suppress(NotImplementedError):
             member = platform.get_torch_profiler_activity()
@@ -207,108 +133,310 @@ def defaults_keep_their_types(subject: Subject) -> None:
                 member == ProfilerActivity.__members__[activity],
                 f"get_torch_profiler_activity() answers {member!r}, and its name is said to be {activity!r}",
             )
-    communicator = platform.get_communicator_class()
-    expect(
-        communicator is None or isinstance(communicator, type),
-        f"get_communicator_class() answers {communicator!r}, not a class or None",
-    )
-    expect(platform.inference_mode() is not None, "inference_mode() answers None, not a context manager")
 
 
-def _serves(part: str, device_type: str) -> None:
-    """Raises CheckFailed for a part of a backend's name that this torch, or this device, does not have."""
-    import torch.distributed as dist
-
-    of, _, name = part.rpartition(":")
-    of = of or device_type
-    capable = dist.Backend.backend_capability.get(name, [device_type])
-    expect(
-        name not in dist.Backend.backend_list or dist.is_backend_available(name),
-        f"get_torch_distributed_backend_str() has {name!r}, and this torch is built without it",
-        fix="return the name of a backend that torch has for this device; 'gloo' for tensors on the CPU",
-    )
-    expect(
-        of != device_type or name == "gloo" or device_type in capable,
-        f"get_torch_distributed_backend_str() has {name!r}, which carries tensors of {', '.join(capable)}, and the"
-        f" device is {device_type!r}",
-        fix="return the name of a backend that torch has for this device; 'gloo' for tensors on the CPU",
-    )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="put back in `finally` what was there before, a variable that was unset included",
-)
-def reindexing_is_undone(subject: Subject) -> None:
-    """`reindex_device_id(0)` yields an index, and leaves the environment as it found it, after an error too."""
-    before = dict(os.environ)
-    for raises in (False, True):
-        try:
-            with subject.platform.reindex_device_id(0) as index:
-                expect(isinstance(index, int), f"reindex_device_id(0) yields {index!r}, not an index")
-                if raises:
-                    raise _Expected
-        except _Expected:
-            pass
-        now = dict(os.environ)
-        changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-        after = "after an error inside it" if raises else "after it"
-        expect(
-            not changed,
-            f"{after}, reindex_device_id(0) leaves other values of {', '.join(changed)}",
-            case={"error": raises},
-        )
+def _pinned_memory(subject: Subject) -> None:
+    platform, device = subject.platform, subject.platform.get_device(0)
+    for call in ((), (device,), (subject.device.type,)):
+        answer = platform.is_pin_memory_available(*call)
+        says = f"is_pin_memory_available({', '.join(map(repr, call))}) answers {answer!r},"
+        expect(isinstance(answer, bool), f"{says} not True or False")
+    if not platform.is_pin_memory_available():
+        return
+    says = "is_pin_memory_available() answers True,"
+    try:
+        staged = torch.arange(1024, dtype=torch.int32).pin_memory()
+        empty = torch.empty(1024, dtype=torch.int32, pin_memory=True)
+    except RuntimeError as error:
+        raise CheckFailed(f"{says} and torch has none: {str(error).splitlines()[0]}") from error
+    pinned = staged.is_pinned() and empty.is_pinned()
+    expect(pinned, f"{says} and pin_memory() gives memory that is not page-locked")
+    there = staged.to(device, non_blocking=True)
+    platform.synchronize()
+    expect(torch.equal(there.cpu(), staged), "what is copied from page-locked memory is not what was in it")
 
 
 class _Expected(Exception):
     pass
 
 
-@check(
-    level=Level.CONTRACT,
-    fix="raise ValueError for a method that is not in supported_quantization, and nothing for those that are",
+_VISIBLE = (
+    *("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"),
+    *("ASCEND_RT_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
 )
-def quantization_is_verified(subject: Subject) -> None:
-    """What `supported_quantization` lists is accepted; where it lists something, an unknown method is refused, with
-    ValueError; the answer is None."""
-    platform = subject.platform
-    listed = platform.supported_quantization
-    expect(
-        isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed),
-        f"supported_quantization is {listed!r}, not a list of names",
-    )
-    for name in (*listed, "no-such-method", "fp8"):
-        try:
-            answer = platform.verify_quantization(name)
-        except ValueError as error:
+
+
+def _reindexing(subject: Subject) -> None:
+    """Variables that name visible devices, and all that it changes, are as the operator left them, set or not."""
+    kept = dict(os.environ)
+    try:
+        changed = {""}
+        for named in (False, True):
+            os.environ.update({name: "0,1" for name in (*_VISIBLE, *changed) if named and name})
+            before = dict(os.environ)
+            for raises in (False, True):
+                with contextlib.suppress(_Expected), subject.platform.reindex_device_id(0) as index:
+                    expect(isinstance(index, int), f"reindex_device_id(0) yields {index!r}, not an index")
+                    changed |= {name for name, value in os.environ.items() if before.get(name) != value}
+                    if raises:
+                        raise _Expected
+                for name in sorted({*before, *os.environ}):
+                    was, now = before.get(name), os.environ.get(name)
+                    what = f"{name} was {was!r}, and after reindex_device_id(0){' and an error inside it' * raises}"
+                    expect(was == now, f"{what} it is {now!r}")
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def _inference_mode(subject: Subject) -> None:
+    mode = subject.platform.inference_mode
+    expect(mode() is not None, "inference_mode() answers None, not a context manager")
+    weight = torch.ones(4, device=subject.device, requires_grad=True)
+    for raises in (False, True):
+        with contextlib.suppress(_Expected), mode(), mode():
+            recorded = (weight * 2).requires_grad
+            product = (weight[None] @ weight[:, None]).dtype
+            if raises:
+                raise _Expected
+        expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
+        expect(
+            product == weight.dtype,
+            f"inside inference_mode() products of {weight.dtype} come as {product}",
+            fix="leave autocast as it is: a model says itself what it computes in which type",
+        )
+        expect(
+            (weight * 2).requires_grad and not torch.is_inference_mode_enabled(),
+            f"after inference_mode(){', and an error inside it,' * raises} no gradients are recorded",
+        )
+
+
+def _current_device(subject: Subject) -> None:
+    """For each device of the machine, and in another thread, as the host's threads for transfers begin."""
+    platform, kind = subject.platform, subject.device.type
+    module = getattr(torch, kind, None) if kind != "cpu" else None
+    try:
+        for index in reversed(range(subject.device_count())):
+            device = torch.device(platform.get_device(index))
+            platform.set_device(device)
+            made = torch.ones(256, 256, device=kind)
             expect(
-                name not in listed,
-                f"supported_quantization lists {name!r}, and verify_quantization({name!r}) raises {error}",
+                device.index is None or made.device.index == device.index,
+                f"after set_device({device!r}) a tensor on {kind!r} is on {made.device!r}",
             )
-            continue
+            if not hasattr(module, "Event"):
+                continue
+            done = module.Event()
+            for _ in range(200):
+                made = (made @ made) / 256
+            done.record()
+            platform.synchronize()
+            expect(done.query(), f"after synchronize() work that was queued on {device!r} is not done")
+    finally:
+        platform.set_device(platform.get_device(0))
+
+    def in_a_thread() -> None:
+        platform.set_device(platform.get_device(0))
+        platform.synchronize()
+
+    with ThreadPoolExecutor(1) as thread:
+        error = thread.submit(in_a_thread).exception()
+    expect(error is None, f"in another thread than the first set_device() or synchronize() raises {error!r}")
+
+
+def _by_index(subject: Subject) -> None:
+    subject.stands_on("memory of the device")
+    platform, count = subject.platform, subject.device_count()
+    uuids: dict[Any, int] = {}
+    for index in range(count):
+        device, uuid = platform.get_device(index), platform.get_device_uuid(index)
+        expect(
+            device.index in ((None, index) if count == 1 else (index,)),
+            f"get_device({index}) answers {device!r}, and there are {count} devices",
+        )
+        alike = uuids.setdefault(uuid, index)
+        expect(
+            alike == index, f"get_device_uuid() answers {uuid!r} for device {alike} and for device {index}"
+        )
+        total, (free, of) = platform.get_device_total_memory(index), platform.get_available_memory(index)
+        expect(
+            0 <= free <= of and abs(of - total) <= 0.05 * total,
+            f"device {index} has {total} bytes, and get_available_memory({index}) answers ({free}, {of})",
+        )
+        expect(platform.get_device_name(index), f"get_device_name({index}) is empty")
+        platform.get_device_capability(index)
+    for method in ("get_device", "get_device_name", "get_device_uuid", "get_device_capability"):
+        without, with_index = getattr(platform, method)(), getattr(platform, method)(0)
+        expect(without == with_index, f"{method}() answers {without!r}, and {method}(0) {with_index!r}")
+
+
+def _groups(subject: Subject) -> None:
+    platform, count = subject.platform, subject.device_count()
+    shared = count == 1 or not platform.is_out_of_tree()
+    for rank in range(max(2, count) if subject.knows_core else count if platform.is_out_of_tree() else 0):
+        if not hasattr(platform, "get_group_coordinator_device"):
+            return  # the host asks nobody else
+        group = platform.get_group_coordinator_device(rank)
+        kind, index = getattr(group, "type", None), getattr(group, "index", None)
+        expect(
+            kind == "cpu" or (kind == platform.device_type and (shared or rank >= count or index == rank)),
+            f"get_group_coordinator_device({rank}) answers {group!r}, and there are {count} devices of type"
+            f" {platform.device_type!r}",
+        )
+
+
+def _compile_backend(subject: Subject) -> None:
+    """For every hint of the host."""
+    for mode in _MODES:
+        asked = f"get_compile_backend({mode!r})"
+        try:
+            name = subject.platform.get_compile_backend(mode)
         except Exception as error:
             raise CheckFailed(
-                f"verify_quantization({name!r}) raises {type(error).__name__}: {error}; a method is refused with"
-                " ValueError"
+                f"{asked} raises {type(error).__name__}: {error}",
+                fix="answer for hints that you do not know as for None",
             ) from error
-        expect(
-            answer is None,
-            f"verify_quantization({name!r}) answers {answer!r}: a method that does not raise is served",
-        )
-        expect(
-            not listed or name != "no-such-method",
-            "supported_quantization lists methods, and verify_quantization('no-such-method') raises nothing",
-        )
+        expect(isinstance(name, str) and name, f"{asked} answers {name!r}, not a name")
+        if name in _SURE:
+            continue
+        subject.parts.init_backend()
+        import torch._dynamo  # takes a second, and most names need it not
+
+        known = torch._dynamo.list_backends(exclude_tags=())
+        what = f"{asked} answers {name!r}, which torch.compile does not know (it knows {', '.join(known)})"
+        expect(name in known, what)
 
 
-def in_another_process(subject: Subject, expression: str) -> str:
-    """`repr` of an expression on the platform, evaluated in a fresh process."""
-    told = probe(
-        "processes", f"it evaluates {expression}", **whoami(subject), expressions=[expression], depth=0
-    )
-    answer: str = told["answers"][expression]
-    return answer
+_MODES = (
+    None,
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+    "npugraph_ex",
+    "piecewise",
+)
+_SURE = ("inductor", "eager", "aot_eager", "cudagraphs")
+
+_ROWS: dict[str, tuple[Sequence[_Answer] | Callable[[Subject], None], str]] = {
+    "device": (
+        (
+            _Answer("get_device(0)", lambda got, _: isinstance(got, torch.device), "not a torch.device"),
+            _Answer("get_device(0)", _is_on_the_device, "and device_type is {platform.device_type!r}"),
+            _Answer(
+                "get_device(None)",
+                _is_on_the_device,
+                "and device_type is {platform.device_type!r}",
+                "return torch.device(self.device_type) for None: the host asks so for its argument --device",
+            ),
+            _Answer(
+                "set_device(platform.get_device(0))", _is_none, "not None", "return nothing from set_device()"
+            ),
+            _Answer(
+                "get_device(0)",
+                lambda got, _: int(torch.arange(8, device=got).sum().cpu()) == 28,
+                "and a tensor on it does not hold what was put into it",
+            ),
+        ),
+        "return torch.device(self.device_type, device_id), or without the index where there is one device only",
+    ),
+    "description": (
+        (
+            _Answer("get_device_name(0)", _is_text, "not a text"),
+            _Answer("get_device_uuid(0)", _is_text, "not a text"),
+            _Answer("get_device_name(0)", _is_file_name, *_NO_SLASH),
+            _Answer("device_name", _is_file_name, *_NO_SLASH),
+            _Answer(
+                "get_device_uuid(0)",
+                _is_of_this_device,
+                "and another such device, on another machine, has the same",
+                "build it from what the hardware reports, its serial number or UUID, or from the machine's id",
+            ),
+            _Answer(
+                "get_device_capability(0)",
+                _is_generation,
+                "not a DeviceCapability or None",
+                "return sglang_platform.core.DeviceCapability(major, minor), or None where the vendor numbers none",
+            ),
+            _Answer(
+                "get_device_capability(0)",
+                _is_numbered,
+                "which has no number",
+                "number generations with one digit after the point, as in 9.0",
+            ),
+            _Answer(
+                "cpu_arch",
+                lambda got, _: getattr(got, "name", None) in CpuArchEnum.__members__,
+                "not a member of CpuArchEnum",
+                "leave get_cpu_architecture() out: the contract's own asks the system",
+            ),
+        ),
+        "ask the driver for it, and return it as the type that is promised",
+    ),
+    "defaults": (
+        (
+            _Answer("empty_cache()", _is_none, "not None"),
+            _Answer("synchronize()", _is_none, "not None"),
+            _Answer(
+                "get_communicator_class()",
+                lambda got, _: got is None or isinstance(got, type),
+                "not a class or None",
+            ),
+        ),
+        "return the type that the contract promises, or leave the method out: its default is safe",
+    ),
+    "process group": (
+        _group_backend,
+        "return the name of a backend that torch has for this device; 'gloo' for tensors on the CPU",
+    ),
+    "profiler": (
+        _profiler,
+        "leave get_torch_profiler_activity_str() out: the contract's own goes by device_type",
+    ),
+    "pinned memory": (
+        _pinned_memory,
+        "answer True only where torch pins memory for the device (torch.empty(..., pin_memory=True) works)",
+    ),
+    "reindexing": (
+        _reindexing,
+        "remember what each variable had, and put it back in `finally`, one that was unset included: the operator may"
+        " have named devices by it",
+    ),
+    "inference mode": (
+        _inference_mode,
+        "return torch.inference_mode() or torch.no_grad(), a new one at each call",
+    ),
+    "current device": (
+        _current_device,
+        "make the device that is given the current one of the thread, and wait in synchronize() for all that it does",
+    ),
+    "devices by index": (
+        _by_index,
+        "answer for the device of the index that is given; the default is index 0",
+    ),
+    "groups": (
+        _groups,
+        "return get_device(local_rank), or torch.device('cpu') where groups exchange through the host",
+    ),
+    "compile backend": (
+        _compile_backend,
+        "answer the name of a backend that torch has once init_backend() was called, whatever the hint is",
+    ),
+}
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    cases=rows(_ROWS),
+    fix="return the type that the contract promises, and do what the name says",
+)
+def device_operations_do_what_they_promise(subject: Subject, case: Row) -> None:
+    """Each operation of the device answers with the type and the kind of value that the contract promises, for each
+    device of the machine, and leaves the process as it should."""
+    asked, fix = _ROWS[case.row]
+    with mended_by(fix):
+        asked(subject) if callable(asked) else _judge(subject, asked)
 
 
 def whoami(subject: Subject) -> dict[str, Any]:
@@ -318,15 +446,3 @@ def whoami(subject: Subject) -> dict[str, Any]:
         "location": os.environ.get("SGLANG_PLATFORM_PLUGIN", "").partition("=")[2] or None,
         "host": subject.host,
     }
-
-
-def _true_total(subject: Subject) -> int | None:
-    """What the system says of the device's memory, independent of the platform."""
-    import torch
-
-    if subject.device.type == "cpu":
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    properties = getattr(getattr(torch, subject.device.type, None), "get_device_properties", None)
-    if properties is None:
-        return None
-    return int(properties(subject.device.index or 0).total_memory)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import mmap
+import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+import torch
+
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import beside
+from sglang_platform.conformance.probes.fresh import beside, probe
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
@@ -22,10 +26,63 @@ _CHUNK = 1 << 20
 _LATE = 2.0
 """Seconds."""
 
+_SMALLEST, _LARGEST = 256 << 20, 1 << 50
+"""No accelerator has less than 256 MiB or more than 1 PiB: what is outside is in another unit."""
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 1000**2, "GB": 1000**3}
+
+
+_check = partial(check, level=Level.CONTRACT, needs="device")
+
+
+@_check(
+    founds="memory of the device",
+    fix="return bytes: SGLang sizes the KV cache of the device from this number",
+)
+def memory_is_in_bytes(subject: Subject) -> None:
+    """Total, free and used memory are numbers of bytes, and agree with one another."""
+    platform, true = subject.platform, _true_total(subject)
+    total = platform.get_device_total_memory(0)
+    says = f"get_device_total_memory(0) answers {total!r},"
+    expect(isinstance(total, int) and not isinstance(total, bool), f"{says} not an int")
+    again = platform.get_device_total_memory(0)
+    expect(again == total, f"{says} then {again}", fix="return what the device has, not what is free now")
+    for unit, factor in _UNITS.items():
+        near = true is not None and total < _SMALLEST and abs(total * factor - true) < 0.1 * true
+        expect(not near, f"{says} which is the memory in {unit}, not in bytes")
+    expect(_SMALLEST <= total <= _LARGEST, f"{says} and as bytes that is {total / (1 << 20):.3g} MiB")
+    expect(true is None or 0.5 * true <= total <= 2 * true, f"{says} and the device has {true} bytes")
+    answer = platform.get_available_memory(0)
+    says = f"get_available_memory(0) answers {answer!r},"
+    with mended_by("return (free, total) in this order, both in bytes"):
+        pair = isinstance(answer, tuple) and len(answer) == 2
+        expect(pair and all(isinstance(one, int) for one in answer), f"{says} not two whole numbers of bytes")
+        free, of = answer
+        expect(0 <= free <= of, f"{says} and more is free than there is")
+    expect(abs(of - total) <= 0.05 * total, f"{says} and get_device_total_memory(0) {total}")
+    used = platform.get_current_memory_usage(None)
+    expect(
+        isinstance(used, float | int) and 0 <= used <= total,
+        f"get_current_memory_usage(None) answers {used!r}, of {total} bytes",
+        fix="return the peak of memory allocated in bytes, a float",
+    )
+
+
+@_check(
+    fix="build it from what the hardware reports, its serial number or UUID: not from id(), hash(), a counter, random "
+    "numbers or the process"
+)
+def uuid_is_stable(subject: Subject) -> None:
+    """The device's uuid is the same when it is asked again, and in another process."""
+    call = "get_device_uuid(0)"
+    first, again = subject.platform.get_device_uuid(0), subject.platform.get_device_uuid(0)
+    expect(first == again, f"{call} answered {first!r}, then {again!r}")
+    told = probe("processes", f"it evaluates {call}", **whoami(subject), expressions=[call], depth=0)
+    there = told["answers"][call]
+    expect(there == repr(first), f"{call} answers {first!r} here, and {there} in another process")
+
+
+@_check(
     seconds=180,
     fix="ask the driver for the free memory at each call, in bytes, and give it back in empty_cache(): the host sizes"
     " its KV cache from the difference before and after the weights are loaded",
@@ -36,8 +93,6 @@ def free_memory_follows_allocations(subject: Subject) -> None:
     least. Of the machine's own memory, what the machine has back late or never need not be free again, but torch's
     allocator for the device, where it counts, has let go of it."""
     subject.stands_on("memory of the device")
-    import torch
-
     platform = subject.platform
     seen: list[tuple[int, int]] = []
     ballast: list[mmap.mmap] = []
@@ -76,9 +131,7 @@ def free_memory_follows_allocations(subject: Subject) -> None:
     )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     seconds=180,
     fix="ask the driver for what is free on the device, not what this process has left of it: others may run there",
 )
@@ -101,9 +154,7 @@ def free_memory_counts_other_processes(subject: Subject) -> None:
     )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     seconds=180,
     fix="ask for what programs can have, as MemAvailable of /proc/meminfo is: memory that only holds files is had back"
     " by who asks",
@@ -145,8 +196,6 @@ def free_memory_counts_what_holds_files(subject: Subject) -> None:
 
 def _kept_by_torch(device: Any) -> int | None:
     """Bytes of the device that torch's allocator holds, lent or not; None where it does not tell."""
-    import torch
-
     told = getattr(getattr(torch, device.type, None), "memory_reserved", None)
     return None if told is None or device.type == "cpu" else int(told())
 
@@ -181,54 +230,9 @@ def _of_the_machine(line: str) -> int:
     return next((int(one.split()[1]) << 10 for one in lines if one.startswith(line)), -(1 << 60))
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="answer for the device of the index that is given; the default is index 0",
-)
-def devices_answer_by_index(subject: Subject) -> None:
-    """Each device of the machine answers by its index: device, name, uuid (each another), capability and memory;
-    without an index device 0 does, and the group of a rank is on the device of that rank."""
-    subject.stands_on("memory of the device")
-    platform, count = subject.platform, subject.device_count()
-    uuids: dict[Any, int] = {}
-    for index in range(count):
-        device = platform.get_device(index)
-        expect(
-            device.index in (None, index) if count == 1 else device.index == index,
-            f"get_device({index}) answers {device!r}, and there are {count} devices",
-            case={"index": index},
-        )
-        uuid = platform.get_device_uuid(index)
-        expect(
-            uuid not in uuids,
-            f"get_device_uuid() answers {uuid!r} for device {uuids.get(uuid)} and for device {index}",
-            case={"index": index},
-        )
-        uuids[uuid] = index
-        total = platform.get_device_total_memory(index)
-        free, of = platform.get_available_memory(index)
-        expect(
-            0 <= free <= of and abs(of - total) <= 0.05 * total,
-            f"device {index} has {total} bytes, and get_available_memory({index}) answers ({free}, {of})",
-            case={"index": index},
-        )
-        expect(platform.get_device_name(index), f"get_device_name({index}) is empty", case={"index": index})
-        platform.get_device_capability(index)
-    for method in ("get_device", "get_device_name", "get_device_uuid", "get_device_capability"):
-        without, with_index = getattr(platform, method)(), getattr(platform, method)(0)
-        expect(
-            without == with_index,
-            f"{method}() answers {without!r}, and {method}(0) {with_index!r}",
-            case={"method": method},
-        )
-    if not platform.is_out_of_tree() or not hasattr(platform, "get_group_coordinator_device"):
-        return  # the host asks nobody else
-    for rank in range(count):
-        group = platform.get_group_coordinator_device(rank)
-        expect(
-            group.type == "cpu" or count == 1 or group.index == rank,
-            f"get_group_coordinator_device({rank}) answers {group!r}, and there are {count} devices",
-            fix="return get_device(local_rank), or torch.device('cpu') where groups exchange through the host",
-            case={"rank": rank},
-        )
+def _true_total(subject: Subject) -> int | None:
+    """What the system says of the device's memory, independent of the platform."""
+    if subject.device.type == "cpu":
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    properties = getattr(getattr(torch, subject.device.type, None), "get_device_properties", None)
+    return None if properties is None else int(properties(subject.device.index or 0).total_memory)

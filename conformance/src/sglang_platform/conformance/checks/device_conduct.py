@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.traces import changes, read_all
 from sglang_platform.conformance.subject import Subject
@@ -66,11 +65,12 @@ def _quietly(operation: Callable[[], Any]) -> None:
         operation()
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+_check = partial(check, level=Level.CONTRACT, needs="device")
+
+
+@_check(
     fix="ask the driver once and keep what cannot change; do not wait, poll with pauses or start programs in a call"
-    " that the host makes while it serves",
+    " that the host makes while it serves"
 )
 def device_operations_are_quick(subject: Subject) -> None:
     """With nothing queued, the quickest of some calls of each operation that the host makes while it serves takes no
@@ -95,11 +95,9 @@ def device_operations_are_quick(subject: Subject) -> None:
         )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     fix="seed Python's random, numpy where it is installed, and torch (torch.manual_seed: every device); do nothing"
-    " for None",
+    " for None"
 )
 def seeds_are_followed(subject: Subject) -> None:
     """`seed_everything(n)` makes random numbers of Python, numpy and torch, on the CPU and on the device, follow from n
@@ -188,50 +186,10 @@ def _random_numbers_kept() -> Iterator[None]:
         torch.random.set_rng_state(states[1])
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return torch.inference_mode() or torch.no_grad(), a new one at each call",
-)
-def inference_mode_stops_gradients(subject: Subject) -> None:
-    """Inside `inference_mode()` nothing is recorded for gradients, and products have the type of their factors;
-    afterwards, or after an error, gradients are recorded again; it can be entered inside itself."""
-    import torch
-
-    weight = torch.ones(4, device=subject.device, requires_grad=True)
-    for raises in (False, True):
-        with (
-            contextlib.suppress(_Expected),
-            subject.platform.inference_mode(),
-            subject.platform.inference_mode(),
-        ):
-            recorded = (weight * 2).requires_grad
-            product = (weight[None] @ weight[:, None]).dtype
-            if raises:
-                raise _Expected
-        expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
-        expect(
-            product == weight.dtype,
-            f"inside inference_mode() products of {weight.dtype} come as {product}",
-            fix="leave autocast as it is: a model says itself what it computes in which type",
-        )
-        expect(
-            (weight * 2).requires_grad and not torch.is_inference_mode_enabled(),
-            f"after inference_mode(){', and an error inside it,' if raises else ''} no gradients are recorded",
-            case={"error": raises},
-        )
-
-
-class _Expected(Exception):
-    pass
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     fix="return bytes that all processes have in use, total - free: the host of an out-of-tree device takes"
     " get_device_total_memory() - get_current_memory_usage() as free. The peak of this process alone is enough where"
-    " nobody else uses the device; what this process holds is part of total - free, and counts once",
+    " nobody else uses the device; what this process holds is part of total - free, and counts once"
 )
 def memory_usage_covers_allocations(subject: Subject) -> None:
     """With 256 MiB allocated, `get_current_memory_usage()` is at least that, in bytes, and it does not fall (each of
@@ -255,8 +213,7 @@ def memory_usage_covers_allocations(subject: Subject) -> None:
         del held
         for usage in (during, named):
             expect(
-                usage >= _SIZE,
-                f"{_SIZE} bytes are allocated, and get_current_memory_usage() answers {usage}",
+                usage >= _SIZE, f"{_SIZE} bytes are allocated, and get_current_memory_usage() answers {usage}"
             )
         falls.append(before - during)
         beyond.append((total - during) - free)
@@ -277,129 +234,3 @@ def memory_usage_covers_allocations(subject: Subject) -> None:
         f"get_current_memory_usage() answers {during:.0f} of {total} bytes, of which {free} are free, and this process"
         f" had {peak} at most: the host leaves {less:.0f} bytes unused that nobody has",
     )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="answer True only where torch pins memory for the device (torch.empty(..., pin_memory=True) works)",
-)
-def pinned_memory_is_there(subject: Subject) -> None:
-    """Where `is_pin_memory_available()` is True, torch makes page-locked tensors, and what is in them comes to the
-    device."""
-    import torch
-
-    platform = subject.platform
-    device = platform.get_device(0)
-    for call in ((), (device,), (subject.device.type,)):
-        answer = platform.is_pin_memory_available(*call)
-        expect(
-            isinstance(answer, bool),
-            f"is_pin_memory_available({', '.join(map(repr, call))}) answers {answer!r}, not True or False",
-        )
-    if not platform.is_pin_memory_available():
-        raise NotApplicable("is_pin_memory_available() answers False")
-    try:
-        staged = torch.arange(1024, dtype=torch.int32).pin_memory()
-        empty = torch.empty(1024, dtype=torch.int32, pin_memory=True)
-    except RuntimeError as error:
-        raise CheckFailed(
-            f"is_pin_memory_available() answers True, and torch has none: {str(error).splitlines()[0]}"
-        ) from error
-    expect(
-        staged.is_pinned() and empty.is_pinned(),
-        "is_pin_memory_available() answers True, and pin_memory() gives memory that is not page-locked",
-    )
-    there = staged.to(device, non_blocking=True)
-    platform.synchronize()
-    expect(torch.equal(there.cpu(), staged), "what is copied from page-locked memory is not what was in it")
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="make the device that is given the current one of the thread, and wait in synchronize() for all that it does",
-)
-def current_device_is_set_and_waited_for(subject: Subject) -> None:
-    """After `set_device()` a tensor that names no index is on that device, for each device of the machine, in another
-    thread too, as the host's threads for transfers begin; after `synchronize()` nothing that was queued there is left
-    to do."""
-    import torch
-
-    platform, kind = subject.platform, subject.device.type
-    try:
-        for index in reversed(range(subject.device_count())):
-            device = torch.device(platform.get_device(index))
-            platform.set_device(device)
-            made = torch.ones(256, 256, device=kind)
-            expect(
-                device.index is None or made.device.index == device.index,
-                f"after set_device({device!r}) a tensor on {kind!r} is on {made.device!r}",
-                case={"index": index},
-            )
-            module = getattr(torch, kind, None)
-            if kind == "cpu" or module is None or not hasattr(module, "Event"):
-                continue
-            done = module.Event()
-            for _ in range(200):
-                made = (made @ made) / 256
-            done.record()
-            platform.synchronize()
-            expect(
-                done.query(),
-                f"after synchronize() work that was queued on {device!r} is not done",
-                case={"index": index},
-            )
-    finally:
-        platform.set_device(platform.get_device(0))
-
-    def in_a_thread() -> None:
-        platform.set_device(platform.get_device(0))
-        platform.synchronize()
-
-    with ThreadPoolExecutor(1) as thread:
-        error = thread.submit(in_a_thread).exception()
-    expect(error is None, f"in another thread than the first set_device() or synchronize() raises {error!r}")
-
-
-_VISIBLE = (
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ASCEND_RT_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "MUSA_VISIBLE_DEVICES",
-)
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="remember what the variable had, and put it back in `finally`: the operator may have named devices by it",
-)
-def reindexing_keeps_what_the_operator_set(subject: Subject) -> None:
-    """Variables that name visible devices, and all that `reindex_device_id(0)` changes, have after it, and after an
-    error inside it, what the operator had set."""
-    kept = dict(os.environ)
-    with subject.platform.reindex_device_id(0):
-        inside = dict(os.environ)
-    changed = {name for name in inside if inside[name] != kept.get(name)}
-    try:
-        for name in sorted({*_VISIBLE, *changed}):
-            os.environ[name] = "0,1"
-        before = dict(os.environ)
-        for raises in (False, True):
-            with contextlib.suppress(_Expected), subject.platform.reindex_device_id(0):
-                if raises:
-                    raise _Expected
-            now = dict(os.environ)
-            wrong = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-            expect(
-                not wrong,
-                f"{wrong and wrong[0]} was {before.get(wrong[0]) if wrong else None!r}, and after reindex_device_id(0)"
-                f"{' and an error inside it' if raises else ''} it is {now.get(wrong[0]) if wrong else None!r}",
-                case={"error": raises},
-            )
-    finally:
-        os.environ.clear()
-        os.environ.update(kept)

@@ -14,6 +14,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,10 @@ _OF_GENERATORS = {
 }
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+_check = partial(check, level=Level.CONTRACT, needs="device")
+
+
+@_check(
     cases=_rows(_OF_GENERATORS),
     fix="let the device's generator keep seed, offset and state, and wait for what is queued before its state is read;"
     " where it has no offset, give torch.Generator a reduction of your own (copyreg.pickle)",
@@ -142,9 +144,7 @@ _DRAWS: dict[str, _Draw] = {
 }
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     cases=_rows(_DRAWS),
     fix="compare the generator's device with the tensor's, as at::check_generator does, before a kernel draws",
 )
@@ -185,9 +185,7 @@ _OF_TENSORS: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     cases=_rows(_OF_TENSORS),
     fix="give torch the storages of the device: rename_privateuse1_backend(), _register_device_module(), and"
     " generate_methods_for_privateuse1_backend(for_storage=True); bytes of a storage are copied both ways",
@@ -204,9 +202,7 @@ def tensors_are_copied_and_saved(subject: Subject, case: Protocol) -> None:
         expect(wrong is None, f"{case.name} of a tensor: {wrong}")
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     seconds=200,
     fix="register a reduction for the device's tensors (multiprocessing.reduction.ForkingPickler); one by value is"
     " sglang_platform.core.portable.torch.sent_storages.send_by_value(), called where the device is opened",
@@ -255,9 +251,7 @@ _EXCHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     cases=_rows(_EXCHANGES),
     fix="let the host have the values by a copy, and never the device's address as if it were the host's",
 )
@@ -275,9 +269,7 @@ def tensors_are_exchanged(subject: Subject, case: Protocol) -> None:
 _CASTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     cases=_rows(_CASTS),
     fix="register torch's lists of operators for the device's autocast key (KERNEL_PRIVATEUSEONE), with a fallthrough"
     " for all others, and answer get_amp_supported_dtype(); without kernels answer [] there, and torch says so",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sglang_platform.conformance import diffusion_subject
@@ -23,12 +24,11 @@ _GIB = 1 << 30
 _HEAD_SIZES = (32, 40, 64, 72, 80, 96, 128, 160, 192, 256)
 
 
-@check(
-    level=Level.CONTRACT,
-    requires=[diffusion()],
-    hosts=("none",),
-    needs="source",
-    fix="correct what the message names; until then no check of the diffusion runtime can run",
+_check = partial(check, level=Level.CONTRACT, needs="device", requires=[diffusion()], hosts=("none",))
+
+
+@_check(
+    needs="source", fix="correct what the message names; until then no check of the diffusion runtime can run"
 )
 def diffusion_platform_is_created(subject: Subject) -> None:
     """Named in `SGLANG_DIFFUSION_PLATFORM_OVERRIDE`, the plugin gives a platform class that is out of tree, under a
@@ -52,13 +52,7 @@ def _platform(subject: Subject) -> Any:
         ) from refused
 
 
-@check(
-    level=Level.CONTRACT,
-    requires=[diffusion()],
-    hosts=("none",),
-    needs="device",
-    fix="derive both platform classes from one device mixin, and override nothing of it in either",
-)
+@_check(fix="derive both platform classes from one device mixin, and override nothing of it in either")
 def diffusion_device_is_the_llm_device(subject: Subject) -> None:
     """Both runtimes report one device: name, type, product, unique id, capability and total memory."""
     llm, picture = subject.platform, _platform(subject)
@@ -70,13 +64,7 @@ def diffusion_device_is_the_llm_device(subject: Subject) -> None:
         expect(one == other, f"{name}() is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
 
 
-@check(
-    level=Level.CONTRACT,
-    requires=[diffusion()],
-    hosts=("none",),
-    needs="device",
-    fix="return the type and the unit that the contract states for it",
-)
+@_check(fix="return the type and the unit that the contract states for it")
 def diffusion_answers_are_usable(subject: Subject) -> None:
     """Keys, backends and switches are of the kinds that the host can use, and free memory is in GiB."""
     import torch
@@ -126,13 +114,9 @@ def diffusion_answers_are_usable(subject: Subject) -> None:
     expect(isinstance(platform.optimize_vae(module), torch.nn.Module), "optimize_vae() returned no module")
 
 
-@check(
-    level=Level.CONTRACT,
-    requires=[diffusion()],
-    hosts=("none",),
-    needs="device",
+@_check(
     fix="return the name of one class for every head size and type that the device serves, and raise ValueError for "
-    "a backend that it does not have",
+    "a backend that it does not have"
 )
 def diffusion_attention_is_named(subject: Subject) -> None:
     """For every head size and type an attention class is named that can be imported or a ValueError says why not; a
@@ -175,11 +159,10 @@ def diffusion_attention_is_named(subject: Subject) -> None:
     )
 
 
-@check(
+@_check(
     level=Level.HOST,
     requires=[diffusion(), engine()],
     hosts=("sglang",),
-    needs="device",
     seconds=900,
     fix="compare the platform's attention with float64 first (kernels.diffusion_attention_agrees_with_float64); both "
     "pictures are kept in the folder that the message names",

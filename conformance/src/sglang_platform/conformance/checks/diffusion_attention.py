@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -68,7 +69,10 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
     yield DiffusionCase(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
 
 
-@check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
+_check = partial(check, level=Level.KERNELS, requires=[diffusion()], hosts=("none",))
+
+
+@_check(cases=_shapes, fix=_FIX)
 def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCase) -> None:
     """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types, strides, one
     prompt for a batch, and products past the range of float16, and changes nothing of what it is lent; also in the
@@ -100,11 +104,8 @@ def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCas
             _compare(out[row], query[row], keys[row], values[row], layer, f"row {row} of the batch")
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[diffusion()],
-    hosts=("none",),
-    fix="attend within cu_seqlens[i] to cu_seqlens[i + 1] only; the base class does, by one forward per sequence",
+@_check(
+    fix="attend within cu_seqlens[i] to cu_seqlens[i + 1] only; the base class does, by one forward per sequence"
 )
 def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
     """Sequences packed one behind the other attend to themselves only, whatever stands in the others' rows, also where
@@ -147,10 +148,7 @@ _QUERIES, _KEYS = 3072, 16
 _MOST = 0.3
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[diffusion()],
-    hosts=("none",),
+@_check(
     seconds=120,
     fix="attend over the keys that there are: fill them up to a block of the kernel, and not to as many as the queries",
 )

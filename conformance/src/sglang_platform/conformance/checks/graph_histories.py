@@ -203,11 +203,7 @@ def _stages(model: ServedModel) -> None:
             for name in ("hidden_states", "residual")
         }
         if model.runner.can_run_graph(batch):
-            model.replay(
-                batch,
-                f"in step {step}, of {n} requests, with inputs of a stage",
-                handed=handed,
-            )
+            model.replay(batch, f"in step {step}, of {n} requests, with inputs of a stage", handed=handed)
 
 
 def _ask_for_gradients(model: ServedModel) -> None:

@@ -64,7 +64,7 @@ class ServedModel(DecodingRequests):
     def replay(self, batch: Any, what: str, fix: str | None = None, handed: Any = None) -> None:
         """A step of the runner, and the same of the model: logits and cache agree, and nothing else has changed.
         `handed`: what an earlier pipeline stage hands over, which the runner may refuse."""
-        taken, before = self.runner.can_run_graph(batch), self.contents()
+        taken, before = self.can_run(self.runner, batch), self.contents()
         torch.rand(1), random.random()  # further than any seed that a replay may set
         drawn = settings(self.subject.device)
         with self._prepared() as prepared:

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
@@ -24,10 +25,10 @@ _START_SECONDS = 400
 _ASK_SECONDS = 200
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
+_check = partial(check, level=Level.HOST, requires=[engine()], hosts=("sglang",), seconds=_ASK_SECONDS)
+
+
+@_check(
     seconds=_START_SECONDS,
     fix="read the lines that SGLang printed last; `sglang-platform doctor --deep` examines its view of the platform",
 )
@@ -39,12 +40,8 @@ def engine_starts(subject: Subject) -> None:
         raise CheckFailed(str(error)) from None
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="let activate() depend on the machine and the environment alone: each process of SGLang asks it anew",
+@_check(
+    fix="let activate() depend on the machine and the environment alone: each process of SGLang asks it anew"
 )
 def every_process_has_the_platform(subject: Subject) -> None:
     """The main, scheduler and detokenizer processes all end on the platform."""
@@ -58,13 +55,7 @@ def every_process_has_the_platform(subject: Subject) -> None:
         expect(got == wanted, f"process {report['pid']} of SGLang is on {got}, not on {wanted}")
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="correct the hook, or register it with required=False if this SGLang may lack its target",
-)
+@_check(fix="correct the hook, or register it with required=False if this SGLang may lack its target")
 def hooks_take_effect(subject: Subject) -> None:
     """No hook of the plugin failed in any process, and each was applied in one of them."""
     reports = processes.read(session(subject).report_dir)
@@ -99,12 +90,8 @@ def _prompts(subject: Subject, rng: random.Random) -> Iterable[Prompt]:
     return map(Prompt, LENGTHS)
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
+@_check(
     cases=_prompts,
-    seconds=_ASK_SECONDS,
     fix="compare the parts one by one with levels 3 to 5: they name the part; a wrong first token points at prefill, "
     "a later one at decode",
 )
@@ -117,12 +104,8 @@ def tokens_equal_transformers(subject: Subject, case: Prompt) -> None:
     expect(wrong is None, f"a prompt of {case.tokens} tokens: {wrong}")
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="look at extend with a cached prefix: positions, causal mask and page table begin at the prefix, not at 0",
+@_check(
+    fix="look at extend with a cached prefix: positions, causal mask and page table begin at the prefix, not at 0"
 )
 def long_prompts_are_chunked(subject: Subject) -> None:
     """A prompt of 1500 tokens is computed in chunks, and gives the right tokens."""
@@ -139,12 +122,8 @@ def long_prompts_are_chunked(subject: Subject) -> None:
         expect(chunks >= LONG // CHUNK, f"a prompt of {LONG} tokens took {chunks} chunks of {CHUNK} tokens")
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="look at batches of requests of different lengths: offsets between requests, and slots shared by two of them",
+@_check(
+    fix="look at batches of requests of different lengths: offsets between requests, and slots shared by two of them"
 )
 def concurrent_requests_agree(subject: Subject) -> None:
     """Requests of different lengths that run together give each the tokens it gets alone."""
@@ -160,12 +139,8 @@ def concurrent_requests_agree(subject: Subject) -> None:
         )
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="keep what is stored in slots that are not freed: the radix cache hands them to the next request as they are",
+@_check(
+    fix="keep what is stored in slots that are not freed: the radix cache hands them to the next request as they are"
 )
 def prefix_cache_is_hit(subject: Subject) -> None:
     """A request that shares a prefix with an earlier one takes it from the cache, and gives the right tokens."""
@@ -183,13 +158,7 @@ def prefix_cache_is_hit(subject: Subject) -> None:
     expect(wrong is None, f"with {reply['cached_tokens']} tokens from the cache: {wrong}")
 
 
-@check(
-    level=Level.HOST,
-    requires=[engine()],
-    hosts=("sglang",),
-    seconds=_ASK_SECONDS,
-    fix="count every page that is freed once, and report it in available_size()",
-)
+@_check(fix="count every page that is freed once, and report it in available_size()")
 def aborted_requests_return_their_slots(subject: Subject) -> None:
     """After aborts every slot is available or evictable, and after a flush every slot is available."""
     running = session(subject).running()

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,11 +34,12 @@ _REGISTERED = 40_000
 _DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+_check = partial(check, level=Level.MEMORY, hosts=("none",))
+
+
+@_check(
     fix="allocate anew at each call of allocate(): keys and values, and each of several pools, are asked for in one"
-    " shape",
+    " shape"
 )
 def host_memory_is_lent_once(subject: Subject) -> None:
     """Memory of the host has the shape and type that was asked for, lies in host memory, side by side, and two that are
@@ -98,9 +100,7 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+@_check(
     cases=slots,
     fix="copy row from_[i] of every source to row to[i] of its target: a run ends where either side goes on by other"
     " than one",
@@ -144,12 +144,7 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
             _compare(subject, targets, wanted, what)
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
-    seconds=120,
-    fix="let go of what was copied when the copy is done, at the next copy at the latest",
-)
+@_check(seconds=120, fix="let go of what was copied when the copy is done, at the next copy at the latest")
 def host_copies_keep_no_memory(subject: Subject) -> None:
     """Copies out of the device and into it, of device tensors that are new each time, leave nothing: memory does not
     grow with their number."""
@@ -180,9 +175,7 @@ def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
     yield HostPages(5, 2, targets=1)
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+@_check(
     cases=pages,
     fix="copy every page of every source: sources that leave the device are the layers of the first target, then those"
     " of the second; to the device go the pages of one layer",
@@ -256,11 +249,9 @@ _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+@_check(
     fix="keep what `keep_content` asks for, tag by tag and storage by storage, write zeros into what was not kept, and"
-    " let resume() answer True where any address is another than before: graphs hold addresses",
+    " let resume() answer True where any address is another than before: graphs hold addresses"
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
@@ -348,10 +339,8 @@ _ATTEMPTS = 6
 _OFTEN = 4
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
-    fix="give the memory back to the device in release(): what trains beside the engine takes it meanwhile",
+@_check(
+    fix="give the memory back to the device in release(): what trains beside the engine takes it meanwhile"
 )
 def released_memory_is_free(subject: Subject) -> None:
     """Of 256 MiB that are released, tensors have half less at least until they are resumed, or, four times in six, the

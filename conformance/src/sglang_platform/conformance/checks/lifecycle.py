@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,12 @@ def _words() -> frozenset[str]:
     )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    seconds=200,
+_check = partial(check, level=Level.CONTRACT, needs="device", seconds=200)
+
+
+@_check(
     fix="register and load in init_backend(), set no defaults of the process, and do nothing a second time: a worker"
-    " with a draft model calls it twice",
+    " with a draft model calls it twice"
 )
 def init_backend_can_be_called_twice(subject: Subject) -> None:
     """In a fresh worker `init_backend()` answers None, prints nothing to standard output, leaves the defaults of torch
@@ -103,12 +103,9 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
     expect(not again, f"the second init_backend() registers other ops than the first: {', '.join(again)}")
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    seconds=200,
+@_check(
     fix="open the device of local_rank, which counts on this machine; rank counts the workers of all machines. Set no"
-    " defaults of the process: the host sets them",
+    " defaults of the process: the host sets them"
 )
 def workers_open_their_own_device(subject: Subject) -> None:
     """In a fresh worker of a second machine, rank 64 with local rank 0, `initialize_device()` answers None, and leaves
@@ -126,12 +123,7 @@ def workers_open_their_own_device(subject: Subject) -> None:
     expect(not found, f"initialize_device() leaves traces: {'; '.join(found)}")
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    seconds=200,
-    fix="seed with the number that is given and nothing else: no process, rank or time in it",
-)
+@_check(fix="seed with the number that is given and nothing else: no process, rank or time in it")
 def seeds_are_alike_in_every_process(subject: Subject) -> None:
     """After `seed_everything(n)` another process draws the same numbers of Python, numpy and torch: ranks that differ
     sample other tokens."""
@@ -155,9 +147,7 @@ def seeds_are_alike_in_every_process(subject: Subject) -> None:
         )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     seconds=600,
     hosts=("none",),
     fix="build and tune when the package is installed, or keep what was built; do not wait or retry: every worker of"
@@ -184,9 +174,7 @@ def platform_is_ready_soon(subject: Subject) -> None:
         )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     seconds=600,
     fix="start threads as daemons, and close what is open in a function of atexit that is quick and does not end the"
     " process itself",
@@ -208,11 +196,8 @@ def workers_can_end(subject: Subject) -> None:
     )
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    seconds=200,
-    fix="answer, or do what the name says, and nothing else: no defaults of torch, no seeds, variables and loggers",
+@_check(
+    fix="answer, or do what the name says, and nothing else: no defaults of torch, no seeds, variables and loggers"
 )
 def device_operations_leave_the_process_alone(subject: Subject) -> None:
     """Each operation of the device leaves torch's defaults, variables, folders, signal handlers, loggers, warnings,
@@ -226,11 +211,8 @@ def device_operations_leave_the_process_alone(subject: Subject) -> None:
         expect(not left, f"{call} leaves traces: {'; '.join(left)}", case={"call": call})
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
+@_check(
     hosts=("none",),
-    seconds=200,
     fix="assign, in place, what the device needs and the operator left open (`if server_args.page_size is None: ...`);"
     " refuse in words what it cannot serve; write no files",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,10 @@ def _expressions(subject: Subject) -> list[str]:
     return [*_ANSWERS, *(_ON_THE_DEVICE if subject.availability is None else ())]
 
 
-@check(
-    level=Level.PROCESSES,
-    needs="platform",
+_check = partial(check, level=Level.PROCESSES, needs="platform")
+
+
+@_check(
     seconds=300,
     fix="let the platform depend on the machine and on environment variables, which processes inherit; not on what the "
     "first process did, on the command line, or on files that it wrote",
@@ -62,9 +64,7 @@ def spawned_processes_agree(subject: Subject) -> None:
             expect(ours == theirs, f"{text} is {ours} in the first process, and {theirs} in {who}", case=case)
 
 
-@check(
-    level=Level.PROCESSES,
-    needs="platform",
+@_check(
     seconds=200,
     hosts=("none",),
     fix="start threads and open the device in init_backend(), not when the platform is imported or instantiated",
@@ -85,9 +85,7 @@ def forked_processes_work(subject: Subject) -> None:
         expect(ours == theirs, f"{text} is {ours} in the parent, and {theirs} in the forked child")
 
 
-@check(
-    level=Level.PROCESSES,
-    needs="platform",
+@_check(
     seconds=300,
     fix="register hooks in the general plugin's function, unconditionally: it is called in every process, and each "
     "process starts empty",
@@ -118,8 +116,7 @@ def _hooks(told: dict[str, Any], plugins: set[str]) -> list[str]:
     return [hook["target"] for hook in told["hooks"] if hook.get("plugin") in plugins]
 
 
-@check(
-    level=Level.PROCESSES,
+@_check(
     needs="source",
     hosts=("none",),
     fix="keep the package out of .pth files, sitecustomize and other plugins' imports: it is loaded by its entry point "
@@ -146,9 +143,7 @@ def unselected_plugin_stays_out(subject: Subject) -> None:
     )
 
 
-@check(
-    level=Level.PROCESSES,
-    needs="platform",
+@_check(
     hosts=("none",),
     fix="ask for nothing but your own device in activate(): do not go through the entry points of the group",
 )

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,11 +44,12 @@ def waits(subject: Subject, rng: random.Random) -> Iterator[Wait]:
         yield Wait(by)
 
 
-@check(
-    level=Level.CONTRACT,
+_check = partial(check, level=Level.CONTRACT, seconds=120)
+
+
+@_check(
     needs="device",
     cases=waits,
-    seconds=120,
     fix="wait for the stream that is named, up to what it was given last: wait_stream(other) is"
     " wait_event(other.record_event()), and an event stands for all that its stream was given before",
 )
@@ -77,10 +79,8 @@ def streams_wait_for_each_other(subject: Subject, case: Wait) -> None:
         )
 
 
-@check(
-    level=Level.CONTRACT,
+@_check(
     needs="device",
-    seconds=120,
     fix="give memory to nobody until every stream that record_stream() named has done what it was given before the"
     " tensor was freed, whatever its size",
 )
@@ -115,10 +115,8 @@ def freed_tensors_wait_for_their_streams(subject: Subject) -> None:
         del taken
 
 
-@check(
-    level=Level.CONTRACT,
+@_check(
     needs="device",
-    seconds=120,
     fix="copy memory that is not page-locked aside before a call with non_blocking=True returns, or wait for the copy",
 )
 def copies_take_what_was_there(subject: Subject) -> None:
@@ -143,10 +141,9 @@ def copies_take_what_was_there(subject: Subject) -> None:
             )
 
 
-@check(
+@_check(
     level=Level.MEMORY,
     hosts=("none",),
-    seconds=120,
     fix="queue copies on the current stream; on a stream of your own let it wait for the current one, and the current"
     " one for it",
 )

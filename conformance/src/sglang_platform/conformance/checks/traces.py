@@ -8,15 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sglang_platform.conformance.check import (
-    Blocked,
-    CheckFailed,
-    NotApplicable,
-    Row,
-    check,
-    expect,
-    rows,
-)
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, Row, check, expect, rows
 from sglang_platform.conformance.checks.packaging import activation, place_of, third_party, tops
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe, until_it_ends

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,11 +119,11 @@ def _has(host: str) -> bool:
         return False
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+_check = partial(check, level=Level.MEMORY, hosts=("none",), seconds=120)
+
+
+@_check(
     cases=sent,
-    seconds=120,
     fix="write block i of a call from addresses[i] to peer_addresses[i], lengths[i] bytes of it, as many as there are;"
     " answer 0 when the last one is there, also for threads that send at once",
 )
@@ -206,11 +207,8 @@ def _send_both_ways(here: _Side, there: _Side) -> None:
         _compare(side.held(), list(held), whose)
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
-    seconds=120,
-    fix="connect to a peer once and keep that connection, or close it after each transfer; drop the list of blocks",
+@_check(
+    fix="connect to a peer once and keep that connection, or close it after each transfer; drop the list of blocks"
 )
 def transfers_keep_nothing(subject: Subject) -> None:
     """Transfers to one peer, one after the other, leave nothing: neither connections nor memory grow with their
@@ -238,9 +236,7 @@ def refused(subject: Subject, rng: random.Random) -> Iterator[Refused]:
                              "past the end here", "not registered here"))  # fmt: skip
 
 
-@check(
-    level=Level.MEMORY,
-    hosts=("none",),
+@_check(
     cases=refused,
     seconds=300,
     fix="answer another number than 0, or raise, where a block did not arrive: SGLang then ends the request in words;"
