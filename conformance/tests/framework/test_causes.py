@@ -160,7 +160,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "NormEpsilon": ("kernels.op_values", "epsilon inside the", "kernels", "norm or op"),
     "RotationBackwards": ("kernels.op_values", "pairs are (i, i +", "kernels", "rotary or op"),
     "HalvesExchanged": ("kernels.op_values", "the gate comes first", "kernels", "silu or op"),
-    "SumOfOne": ("distributed.communicator_collectives", "the sum of x over all ranks", "distributed", ""),
+    "SumOfOne": ("distributed.communicator_in_groups", "the sum of x over all ranks", "distributed", ""),
     "MemoryInMiB": ("contract.memory_is_in_bytes", "return bytes", "contract", ""),
 }
 _IN_UNIT = ("SlotTwice", "HalvesExchanged", "NoReplay")

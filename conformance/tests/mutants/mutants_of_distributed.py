@@ -14,7 +14,7 @@ communicator(
     "ReduceInPlaceOfACopy",
     old="        dist.all_reduce(input_, group=self.group)\n        return input_\n",
     new="        dist.all_reduce(input_.clone(), group=self.group)\n        return input_\n",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="the sum goes to a copy, and the input is returned",
     says="had before",
 )
@@ -23,7 +23,7 @@ communicator(
     old="        dist.all_reduce(input_, group=self.group)\n        return input_\n",
     new="        dist.all_reduce(input_, group=self.group)\n"
     "        return (input_ / self.world_size).to(input_.dtype)\n",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="the average is returned instead of the sum",
     says="must have",
 )
@@ -31,7 +31,7 @@ communicator(
     "GatherAlongTheFirstDimension",
     old="return torch.cat(parts, dim=dim)",
     new="return torch.cat(parts, dim=0)",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="all_gather ignores its dimension",
     says="must give",
 )
@@ -39,7 +39,7 @@ communicator(
     "GatherInReverse",
     old="return torch.cat(parts, dim=dim)",
     new="return torch.cat(parts[::-1], dim=dim)",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="the parts of the ranks are in reverse order",
     says="reverse order",
 )
@@ -47,7 +47,7 @@ communicator(
     "ScatterOfTheNeighbour",
     old="[self.rank].contiguous()",
     new="[self.rank - 1].contiguous()",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="each rank keeps the part of its neighbour",
     says="what rank",
 )
@@ -55,7 +55,7 @@ communicator(
     "BroadcastFromRankZero",
     old="src=dist.get_global_rank(self.group, src)",
     new="src=0",
-    check="distributed.communicator_collectives",
+    check="distributed.communicator_in_groups",
     defect="the source of a broadcast is ignored",
     says="had before",
 )

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.collectives import GIVEN
 from sglang_platform.conformance.fixtures.four_ranks import groups_of, ranks_of, told_by_ranks
 from sglang_platform.conformance.fixtures.ranks import failed_first
 from sglang_platform.conformance.level import Level
@@ -23,6 +24,14 @@ _NOT_SLOW = 0.004
 
 _WAYS = {"group": (0, "collectives_in_groups"), "communicator": (1, "communicator_in_groups")}
 """In the order in which a rank takes them, and the check that judges each."""
+
+
+_FIXES = {  # where the group is the world
+    "all_reduce": "all_reduce(x) returns the sum of x over all ranks, on every rank, in the shape and dtype of x",
+    "all_gather": "all_gather(x, dim) returns the tensors of rank 0, 1, ... one after another along dim",
+    "reduce_scatter": "reduce_scatter(x, dim) returns the part of the sum, along dim, that has this rank's number",
+    "broadcast": "broadcast(x, src) gives every rank the tensor of rank src of the group",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ _check = partial(check, level=Level.DISTRIBUTED, requires=_SEVERAL, seconds=400)
 
 @_check(
     cases=groupings,
+    founds="process group",
     fix="the process group behind get_torch_distributed_backend_str() must count ranks within its group, reduce by"
     " the operation that is asked for, send what a tensor holds when send() is called, and carry every collective that"
     " SGLang's groups call",
@@ -54,6 +64,7 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
 
 @_check(
     cases=groupings,
+    founds="communicator",
     fix="pass group=self.device_group (on the CPU self.cpu_group) to every collective of torch, whose default is all"
     " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(),"
     " take inputs of any strides, leave them as they are, and give every answer memory of its own",
@@ -105,10 +116,14 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
     for rank, one in enumerate(told):
         for key, problem in one.items():
             if key.startswith(front) and problem is not None:
+                collective, tensor = key.removeprefix(front), problem["tensor"]
+                of_all = via == "communicator" and len(groups_of(len(told))[case.group][0]) == len(told)
+                plain = GIVEN[tensor].slices is None and problem["what"].startswith(("it gives", "at ["))
                 raise CheckFailed(
-                    f"{key.removeprefix(front)} of {problem['tensor']} on {_who(case.group, rank, told)}:"
+                    f"{collective} of {problem['tensor']} on {_who(case.group, rank, told)}:"
                     f" {problem['what']}",
                     case={"group": case.group, "tensor": problem["tensor"], "rank": rank},
+                    fix=_FIXES.get(collective.split()[0].rstrip(",")) if of_all and plain else None,
                 )
     first = failed_first(told)
     if first is None:
