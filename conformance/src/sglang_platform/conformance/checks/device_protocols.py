@@ -10,17 +10,15 @@ import contextlib
 import copy
 import io
 import pickle
-import random
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, Row, check, expect, rows
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.fixtures.sent_values import same_tensor, values_on
 from sglang_platform.conformance.level import Level
@@ -32,13 +30,6 @@ __all__: list[str] = []
 _IN_WORDS = (RuntimeError, TypeError, ValueError, BufferError, pickle.PickleError)
 _NOBODYS_WORDS = ("INTERNAL ASSERT", "Could not run '", "only available on CPU")
 """Of torch's errors that tell an operator nothing."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """`name`: the row of the check's table."""
-
-    name: str
 
 
 def _served(what: str, ask: Callable[[], Any]) -> Any:
@@ -57,14 +48,6 @@ def _served(what: str, ask: Callable[[], Any]) -> Any:
 def _unsaid(what: str, error: Exception) -> CheckFailed:
     first = (str(error).splitlines() or [""])[0]
     return CheckFailed(f"{what} ends with {type(error).__name__}: {first}")
-
-
-def _rows(table: dict[str, Any]) -> Callable[[Subject, random.Random], Iterator[Protocol]]:
-    def rows(subject: Subject, rng: random.Random) -> Iterator[Protocol]:
-        for name in table:
-            yield Protocol(name)
-
-    return rows
 
 
 def _written(value: Any, **options: Any) -> Any:
@@ -95,25 +78,25 @@ _check = partial(check, level=Level.CONTRACT, needs="device")
 
 
 @_check(
-    cases=_rows(_OF_GENERATORS),
+    cases=rows(_OF_GENERATORS),
     fix="let the device's generator keep seed, offset and state, and wait for what is queued before its state is read;"
     " where it has no offset, give torch.Generator a reduction of your own (copyreg.pickle)",
 )
-def generators_are_copied(subject: Subject, case: Protocol) -> None:
+def generators_are_copied(subject: Subject, case: Row) -> None:
     """A copy of a generator of the device, by pickle, copy, torch.save or its state, goes on with the numbers that the
     first would give, or is refused in words."""
     first = _generator(subject)
     _numbers(first)
-    second = _served(f"{case.name} of a generator", lambda: _OF_GENERATORS[case.name](first))
+    second = _served(f"{case.row} of a generator", lambda: _OF_GENERATORS[case.row](first))
     if second is None:
         return
     ours, theirs = _numbers(first), _numbers(second)
     expect(
-        second.device == first.device, f"{case.name} of a generator of {first.device} is on {second.device}"
+        second.device == first.device, f"{case.row} of a generator of {first.device} is on {second.device}"
     )
     expect(
         ours == theirs,
-        f"{case.name} of a generator gives other numbers than the generator: {theirs}, not {ours}",
+        f"{case.row} of a generator gives other numbers than the generator: {theirs}, not {ours}",
     )
 
 
@@ -145,20 +128,20 @@ _DRAWS: dict[str, _Draw] = {
 
 
 @_check(
-    cases=_rows(_DRAWS),
+    cases=rows(_DRAWS),
     fix="compare the generator's device with the tensor's, as at::check_generator does, before a kernel draws",
 )
-def generators_of_other_devices_are_refused(subject: Subject, case: Protocol) -> None:
+def generators_of_other_devices_are_refused(subject: Subject, case: Row) -> None:
     """An operator of the device refuses a generator of the CPU, and one of the CPU the device's: numbers would be drawn
     that follow from no seed of the caller's."""
     if subject.device.type == "cpu":
         raise NotApplicable("the device is the CPU")
     for where, generator in ((subject.device, torch.Generator()), ("cpu", _generator(subject))):
         with contextlib.suppress(RuntimeError, TypeError, ValueError):
-            _DRAWS[case.name](where, generator)
+            _DRAWS[case.row](where, generator)
             raise CheckFailed(
-                f"{case.name} on {where} takes a generator of {generator.device}, and raises nothing",
-                case={"name": case.name, "device": str(where)},
+                f"{case.row} on {where} takes a generator of {generator.device}, and raises nothing",
+                case={"row": case.row, "device": str(where)},
             )
 
 
@@ -186,20 +169,20 @@ _OF_TENSORS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 @_check(
-    cases=_rows(_OF_TENSORS),
+    cases=rows(_OF_TENSORS),
     fix="give torch the storages of the device: rename_privateuse1_backend(), _register_device_module(), and"
     " generate_methods_for_privateuse1_backend(for_storage=True); bytes of a storage are copied both ways",
 )
-def tensors_are_copied_and_saved(subject: Subject, case: Protocol) -> None:
+def tensors_are_copied_and_saved(subject: Subject, case: Row) -> None:
     """Tensors that were copied, pickled, or saved and loaded (to the CPU and back, read in place) have the device,
     type, strides and values that they had, or are refused in words."""
     values = values_on(subject.device)
-    if case.name == "pickle":  # torch pickles no other types, on any device
+    if case.row == "pickle":  # torch pickles no other types, on any device
         values = [one for one in values if one.dtype in (torch.float32, torch.bfloat16, torch.int64)]
-    got = _served(f"{case.name} of tensors", lambda: _OF_TENSORS[case.name](values, subject.scratch))
+    got = _served(f"{case.row} of tensors", lambda: _OF_TENSORS[case.row](values, subject.scratch))
     for sent, there in zip(values, got or (), strict=False):
         wrong = same_tensor(sent, there)
-        expect(wrong is None, f"{case.name} of a tensor: {wrong}")
+        expect(wrong is None, f"{case.row} of a tensor: {wrong}")
 
 
 @_check(
@@ -252,17 +235,17 @@ _EXCHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @_check(
-    cases=_rows(_EXCHANGES),
+    cases=rows(_EXCHANGES),
     fix="let the host have the values by a copy, and never the device's address as if it were the host's",
 )
-def tensors_are_exchanged(subject: Subject, case: Protocol) -> None:
+def tensors_are_exchanged(subject: Subject, case: Row) -> None:
     """Numpy and DLPack get the values of a tensor of the device, or are refused in words."""
     x = torch.arange(6.0).view(2, 3).to(subject.device)
-    got = _served(f"{case.name} of a tensor", lambda: _EXCHANGES[case.name](x))
+    got = _served(f"{case.row} of a tensor", lambda: _EXCHANGES[case.row](x))
     if got is not None:
         expect(
             torch.equal(got.cpu().float(), x.cpu()),
-            f"{case.name} of {x.cpu().tolist()} gives {got.cpu().tolist()}",
+            f"{case.row} of {x.cpu().tolist()} gives {got.cpu().tolist()}",
         )
 
 
@@ -270,14 +253,14 @@ _CASTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 @_check(
-    cases=_rows(_CASTS),
+    cases=rows(_CASTS),
     fix="register torch's lists of operators for the device's autocast key (KERNEL_PRIVATEUSEONE), with a fallthrough"
     " for all others, and answer get_amp_supported_dtype(); without kernels answer [] there, and torch says so",
 )
-def autocast_casts_or_says_so(subject: Subject, case: Protocol) -> None:
+def autocast_casts_or_says_so(subject: Subject, case: Row) -> None:
     """Inside `torch.autocast` a product has the type that was asked for, and its values, or torch warns or raises in
     words; afterwards it has the type of its factors again."""
-    dtype, kind = _CASTS[case.name], subject.device.type
+    dtype, kind = _CASTS[case.row], subject.device.type
     x = torch.arange(9.0).view(3, 3).to(subject.device)
 
     def product() -> torch.Tensor:

@@ -100,34 +100,52 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
 
 
+class _HostCopies:
+    """Buffers on the device and in host memory, with copies between them: after each, targets hold what they must."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.memory = subject, copying_memory(subject)
+        self.generator = subject.torch_rng()
+
+    def filled(self, tensor: torch.Tensor) -> torch.Tensor:
+        numbers = torch.randn(tensor.shape, generator=self.generator)
+        return tensor.copy_(numbers if tensor.is_floating_point() else (numbers.abs() * 60).clamp(max=255))
+
+    def buffers(
+        self, shapes: Sequence[tuple[int, ...]], dtype: torch.dtype, there: bool
+    ) -> list[torch.Tensor]:
+        """Of which few numbers are the same; `there`: on the device."""
+        make = (
+            partial(torch.empty, dtype=dtype) if there else lambda shape: self.memory.allocate(shape, dtype)
+        )
+        made = [self.filled(make(shape)) for shape in shapes]
+        return [one.to(self.subject.device) for one in made] if there else made
+
+    def judge(self, targets: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
+        self.subject.synchronize()
+        for at, (one, other) in enumerate(zip(targets, wanted, strict=True)):
+            wrong = (one.cpu() != other).flatten(1).any(1).nonzero().flatten().tolist()
+            what_is = (
+                f"after {what} rows {wrong[:8]} of target {at} of {len(wanted)} are not what they must be"
+            )
+            expect(not wrong, what_is)
+
+
 @_check(
     cases=slots,
     fix="copy row from_[i] of every source to row to[i] of its target: a run ends where either side goes on by other"
     " than one",
 )
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
-    """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of
-    as many buffers as a model of 16 layers has, of 8, 16 and 32 bits, of rows of several widths, 9,001 rows side by
-    side too, out of the device and into it, and touches no other row; between memory that somebody else allocated as
-    well, while it is registered."""
-    memory, generator = copying_memory(subject), subject.torch_rng()
+    """`copy_slots()` copies each row to its own place in the target of its source, out of the device and into it, and
+    touches no other row; between memory that somebody else allocated as well, while it is registered."""
+    copies, dtype = _HostCopies(subject), getattr(torch, case.dtype)
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
+    wide = [2 if case.uneven and at >= case.buffers / 2 else 1 for at in range(case.buffers)]
+    shapes = [(rows, *case.row[:-1], case.row[-1] * times) for times in wide]
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
     for out in (True, False):
-        sources, targets = (
-            _buffers(
-                memory,
-                subject,
-                case.buffers,
-                on_device,
-                generator,
-                rows,
-                getattr(torch, case.dtype),
-                row=case.row,
-                uneven=case.uneven,
-            )
-            for on_device in (out, not out)
-        )
+        sources, targets = (copies.buffers(shapes, dtype, there) for there in (out, not out))
         wanted = [target.cpu().clone() for target in targets]
         for source, target in zip(sources, wanted, strict=True):
             target[to] = source.cpu()[from_]
@@ -138,10 +156,10 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
                 in_host_memory = targets if out else sources
                 in_host_memory[:] = [tensor.clone() for tensor in in_host_memory]
                 for tensor in in_host_memory:
-                    if memory.register(tensor):
-                        stack.callback(memory.unregister, tensor)
-            memory.copy_slots(sources, targets, from_, to)
-            _compare(subject, targets, wanted, what)
+                    if copies.memory.register(tensor):
+                        stack.callback(copies.memory.unregister, tensor)
+            copies.memory.copy_slots(sources, targets, from_, to)
+            copies.judge(targets, wanted, what)
 
 
 @_check(seconds=120, fix="let go of what was copied when the copy is done, at the next copy at the latest")
@@ -181,67 +199,26 @@ def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
     " of the second; to the device go the pages of one layer",
 )
 def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
-    """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, and of latent rows those of
-    one; `copy_pages_in()` brings one layer of them back to other slots, in any order of pages, and neither touches
-    anything else."""
-    memory, generator = copying_memory(subject), subject.torch_rng()
-    numbers = _ROWS // _PAGE
-    shape = (numbers, case.layers, _PAGE, *_ROW)
-    hosts = [_filled(memory.allocate(shape, torch.float32), generator) for _ in range(case.targets)]
-    rows = _buffers(memory, subject, case.targets * case.layers, True, generator)
-    on_device, on_host, back = (
-        torch.randperm(numbers, generator=generator)[: case.pages].tolist() for _ in range(3)
-    )
+    """`copy_pages_out()` fills the pages of all targets with those of all layers; `copy_pages_in()` brings one layer of
+    them back to other slots, in any order of pages, and neither touches anything else."""
+    copies, n, layers = _HostCopies(subject), _ROWS // _PAGE, case.layers
+    hosts = copies.buffers([(n, layers, _PAGE, *_ROW)] * case.targets, torch.float32, False)
+    rows = copies.buffers([(_ROWS, *_ROW)] * case.targets * layers, torch.float32, True)
+    chosen = [torch.randperm(n, generator=copies.generator)[: case.pages] for _ in range(3)]
+    on_device, on_host, back = chosen
+    from_, at_host, to = ((one[:, None] * _PAGE + torch.arange(_PAGE)).flatten() for one in chosen)
     wanted = [host.clone() for host in hosts]
     for at, row in enumerate(rows):
-        paged = row.cpu().view(numbers, _PAGE, *_ROW)
-        wanted[at // case.layers][on_host, at % case.layers] = paged[on_device]
-    memory.copy_pages_out(rows, hosts, _slots_of(on_device), _slots_of(on_host), _PAGE)
-    _compare(subject, hosts, wanted, "copy_pages_out()")
-    for layer in range(case.layers):
-        targets = rows[layer :: case.layers]
+        wanted[at // layers][on_host, at % layers] = row.cpu().view(n, _PAGE, *_ROW)[on_device]
+    copies.memory.copy_pages_out(rows, hosts, from_, at_host, _PAGE)
+    copies.judge(hosts, wanted, "copy_pages_out()")
+    for layer in range(layers):
+        targets = rows[layer::layers]
         after = [target.cpu().clone() for target in targets]
         for target, host in zip(after, hosts, strict=True):
-            target.view(numbers, _PAGE, *_ROW)[back] = host[on_host, layer]
-        memory.copy_pages_in(hosts, targets, _slots_of(on_host), _slots_of(back), layer, _PAGE)
-        _compare(subject, targets, after, f"copy_pages_in() of layer {layer}")
-
-
-def _buffers(
-    memory: Any,
-    subject: Subject,
-    n: int,
-    on_device: bool,
-    generator: torch.Generator,
-    rows: int = _ROWS,
-    dtype: torch.dtype = torch.float32,
-    *,
-    row: tuple[int, ...] = _ROW,
-    uneven: bool = False,
-) -> list[torch.Tensor]:
-    """[rows, ...] each, of which few numbers are the same. With `uneven`, rows of the later half are wider."""
-    shapes = [(rows, *row[:-1], row[-1] * (2 if uneven and at >= n / 2 else 1)) for at in range(n)]
-    if on_device:
-        return [_filled(torch.empty(shape, dtype=dtype), generator).to(subject.device) for shape in shapes]
-    return [_filled(memory.allocate(shape, dtype), generator) for shape in shapes]
-
-
-def _filled(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    numbers = torch.randn(tensor.shape, generator=generator)
-    return tensor.copy_(numbers if tensor.is_floating_point() else (numbers.abs() * 60).clamp(max=255))
-
-
-def _slots_of(numbers: list[int]) -> torch.Tensor:
-    return (torch.tensor(numbers)[:, None] * _PAGE + torch.arange(_PAGE)).flatten()
-
-
-def _compare(subject: Subject, got: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
-    subject.synchronize()
-    for at, (one, other) in enumerate(zip(got, wanted, strict=True)):
-        wrong = (one.cpu() != other).flatten(1).any(1).nonzero().flatten().tolist()
-        expect(
-            not wrong, f"after {what} rows {wrong[:8]} of target {at} of {len(got)} are not what they must be"
-        )
+            target.view(n, _PAGE, *_ROW)[back] = host[on_host, layer]
+        copies.memory.copy_pages_in(hosts, targets, at_host, to, layer, _PAGE)
+        copies.judge(targets, after, f"copy_pages_in() of layer {layer}")
 
 
 _SIZES = (16, 4096, 1 << 20, 100_003)
@@ -249,89 +226,77 @@ _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
 
 
+class _Tag:
+    """Tensors that the saver knows by one name; `keep`: with what they hold."""
+
+    def __init__(self, name: str, tensors: list[torch.Tensor], keep: bool) -> None:
+        self.name, self.tensors, self.keep = name, tensors, keep
+
+    def release(self, saver: Any) -> None:
+        self.before = [
+            (one.cpu().clone() if self.keep else torch.zeros(one.shape, dtype=one.dtype))
+            for one in self.tensors
+        ]
+        self.lay = [one.data_ptr() for one in self.tensors]
+        self.sizes = [one.untyped_storage().nbytes() for one in self.tensors]
+        saver.release(self.name, self.tensors, keep_content=self.keep)
+
+    def resume(self, saver: Any, subject: Subject, time: str) -> None:
+        answer = saver.resume(self.name)
+        subject.synchronize()
+        moved = [one.data_ptr() for one in self.tensors] != self.lay
+        expect(
+            answer is True or (answer is False and not moved),
+            f"resume({self.name!r}){time} answers {answer!r}, and the memory"
+            f" {'lies elsewhere' if moved else 'lies where it lay'}",
+        )
+        now = [one.untyped_storage().nbytes() for one in self.tensors]
+        lost = [at for at, size in enumerate(now) if size != self.sizes[at]]
+        after = f"after resume({self.name!r}){time} tensors"
+        expect(not lost, f"{after} {lost} of {len(now)} have no memory yet")
+        if not self.keep:
+            self.judge(
+                f"{after} %s of {len(now)}, whose content was not kept, hold what lay there before, and must be zeros:"
+                " the next step reads the padding row"
+            )
+
+    def judge(self, what: str) -> None:
+        pairs = enumerate(zip(self.tensors, self.before, strict=True))
+        wrong = [at for at, (one, was) in pairs if one.shape != was.shape or not torch.equal(one.cpu(), was)]
+        expect(not wrong, what % wrong)
+
+
 @_check(
     fix="keep what `keep_content` asks for, tag by tag and storage by storage, write zeros into what was not kept, and"
     " let resume() answer True where any address is another than before: graphs hold addresses"
 )
 def released_memory_comes_back(subject: Subject) -> None:
-    """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
-    asked for, what they held last, of whole numbers and of views of one storage too, the first time and the second, and
-    zeros where it was not; each tag by itself, resumed in any order, also one without tensors; `resume()` says so where
-    an address is another than before, which it is where others took the memory meanwhile."""
+    """Tensors have their memory back, tag by tag in any order, with their shapes and, where that was asked for, what
+    they held last, else zeros; `resume()` says so where an address is another than before."""
     saver, generator = memory_saver(subject), subject.torch_rng()
-    tensors = {
-        tag: [torch.empty(size).to(subject.device) for size in _SIZES] for tag in ("weights", "kv_cache")
-    }
-    held = tensors["weights"]
-    held += [held[2][: 1 << 10], held[2].view(1 << 10, -1)]
+    weights, cache = ([torch.empty(size).to(subject.device) for size in _SIZES] for _ in range(2))
+    # As weights of 4 bits, and their zero points, are.
     packed = [torch.empty(4096, dtype=dtype).to(subject.device) for dtype in (torch.int32, torch.uint8)]
-    held += packed  # as weights of 4 bits, and their zero points, are
-    for time, order in (("", ("weights", "kv_cache")), (", the second time", ("kv_cache", "weights"))):
-        for tensor in (*held[: len(_SIZES)], *tensors["kv_cache"]):
+    views = [weights[2][: 1 << 10], weights[2].view(1 << 10, -1)]
+    held, other = _Tag("weights", [*weights, *views, *packed], True), _Tag("kv_cache", cache, False)
+    for time, order in (("", (held, other)), (", the second time", (other, held))):
+        for tensor in (*weights, *cache):
             tensor.copy_(torch.randn(tensor.shape, generator=generator))
         for tensor in packed:
             tensor.copy_(torch.randint(1, 200, tensor.shape, generator=generator).to(tensor.dtype))
-        _release_and_resume(subject, saver, tensors, held, order, time)
-
-
-def _release_and_resume(
-    subject: Subject,
-    saver: Any,
-    tensors: dict[str, list[torch.Tensor]],
-    held: list[torch.Tensor],
-    order: tuple[str, ...],
-    time: str,
-) -> None:
-    content = [tensor.cpu().clone() for tensor in held]
-    addresses = {tag: [one.data_ptr() for one in tensors[tag]] for tag in tensors}
-    sizes = {tag: [one.untyped_storage().nbytes() for one in tensors[tag]] for tag in tensors}
-    subject.synchronize()
-    saver.release(_OF_NOTHING, [])
-    for tag, ones in tensors.items():
-        saver.release(tag, ones, keep_content=tag == "weights")
-    others = [torch.ones(size, device=subject.device) for size in _SIZES for _ in range(3)]
-    del others[::3]  # what is taken again may lie where these lay
-    for tag in order:
-        ones = tensors[tag]
-        answer = saver.resume(tag)
         subject.synchronize()
-        moved = [one.data_ptr() for one in ones] != addresses[tag]
-        case = {"tag": tag}
-        expect(
-            answer is True or (answer is False and not moved),
-            f"resume(){time} answers {answer!r}, and the memory {'lies elsewhere' if moved else 'lies where it lay'}",
-            case=case,
+        saver.release(_OF_NOTHING, [])
+        held.release(saver)
+        other.release(saver)
+        others = [torch.ones(size, device=subject.device) for size in _SIZES for _ in range(3)]
+        del others[::3]  # what is taken again may lie where these lay
+        for tag in order:
+            tag.resume(saver, subject, time)
+        saver.resume(_OF_NOTHING)
+        del others
+        held.judge(
+            f"released with keep_content{time}, tensors %s of {len(held.tensors)} hold something else afterwards"
         )
-        absent = [
-            at
-            for at, (one, size) in enumerate(zip(ones, sizes[tag], strict=True))
-            if one.untyped_storage().nbytes() != size
-        ]
-        expect(
-            not absent,
-            f"after resume({tag!r}){time} tensors {absent} of {len(ones)} have no memory yet",
-            case=case,
-        )
-        if tag == "weights":
-            continue
-        filled = [at for at, one in enumerate(ones) if one.cpu().ne(0).any()]
-        expect(
-            not filled,
-            f"after resume({tag!r}){time} tensors {filled} of {len(ones)}, whose content was not kept, hold what lay"
-            " there before, and must be zeros: the next step reads the padding row",
-            case=case,
-        )
-    saver.resume(_OF_NOTHING)
-    del others
-    wrong = [
-        at
-        for at, (one, was) in enumerate(zip(held, content, strict=True))
-        if one.shape != was.shape or not torch.equal(one.cpu(), was)
-    ]
-    expect(
-        not wrong,
-        f"released with keep_content{time}, tensors {wrong} of {len(held)} hold something else afterwards",
-    )
 
 
 _LARGE = 256 << 20

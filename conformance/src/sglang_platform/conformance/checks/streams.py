@@ -3,16 +3,14 @@ lies in memory meanwhile."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import NotApplicable, Row, check, expect, rows
 from sglang_platform.conformance.fixtures.brought_classes import copying_memory
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -32,28 +30,37 @@ _TAKEN, _MOST_TAKEN = 4096, 1 << 24
 """Tensors, and numbers in them, among which memory that was freed is looked for."""
 
 
-@dataclass(frozen=True)
-class Wait:
-    """`by`: the call that waits."""
+def _recorded(module: Any, stream: Any) -> Any:
+    event = module.Event()
+    event.record(stream)
+    return event
 
-    by: str
 
-
-def waits(subject: Subject, rng: random.Random) -> Iterator[Wait]:
-    for by in _WAYS:
-        yield Wait(by)
-
+_WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "second.wait_stream(first)": lambda module, first, second: second.wait_stream(first),
+    "second.wait_event(first.record_event())": lambda module, first, second: second.wait_event(
+        first.record_event()
+    ),
+    "event.record(first); event.wait(second)": lambda module, first, second: _recorded(module, first).wait(
+        second
+    ),
+    "event.record(first); event.synchronize()": lambda module, first, second: _recorded(
+        module, first
+    ).synchronize(),
+    "first.synchronize()": lambda module, first, second: first.synchronize(),
+    "synchronize()": lambda module, first, second: module.synchronize(),
+}
 
 _check = partial(check, level=Level.CONTRACT, seconds=120)
 
 
 @_check(
     needs="device",
-    cases=waits,
+    cases=rows(_WAYS),
     fix="wait for the stream that is named, up to what it was given last: wait_stream(other) is"
     " wait_event(other.record_event()), and an event stands for all that its stream was given before",
 )
-def streams_wait_for_each_other(subject: Subject, case: Wait) -> None:
+def streams_wait_for_each_other(subject: Subject, case: Row) -> None:
     """Work on one stream that waits for another, by a stream, an event or on the host, begins when all that the other
     was given is done: the host copies results, and loads keys, beside the next batch."""
     device, module = subject.device, _module(subject)
@@ -67,14 +74,14 @@ def streams_wait_for_each_other(subject: Subject, case: Wait) -> None:
         with module.stream(first):
             work()
             made.fill_(attempt + 1)
-        _WAYS[case.by](module, first, second)
+        _WAYS[case.row](module, first, second)
         with module.stream(second):
             read.copy_(made)
         module.synchronize()
         early = int((read != attempt + 1).sum())
         expect(
             early == 0,
-            f"after {case.by} {early} of {_NUMBERS} numbers that another stream was still to write are read as they"
+            f"after {case.row} {early} of {_NUMBERS} numbers that another stream was still to write are read as they"
             f" were before (attempt {attempt + 1} of 3)",
         )
 
@@ -211,25 +218,3 @@ class _Work:
     def __call__(self) -> None:
         for _ in range(self._rounds):
             torch.mm(self._unit, self._unit, out=self._product)
-
-
-def _recorded(module: Any, stream: Any) -> Any:
-    event = module.Event()
-    event.record(stream)
-    return event
-
-
-_WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "second.wait_stream(first)": lambda module, first, second: second.wait_stream(first),
-    "second.wait_event(first.record_event())": lambda module, first, second: second.wait_event(
-        first.record_event()
-    ),
-    "event.record(first); event.wait(second)": lambda module, first, second: _recorded(module, first).wait(
-        second
-    ),
-    "event.record(first); event.synchronize()": lambda module, first, second: _recorded(
-        module, first
-    ).synchronize(),
-    "first.synchronize()": lambda module, first, second: first.synchronize(),
-    "synchronize()": lambda module, first, second: module.synchronize(),
-}

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import NotApplicable, Row, check, expect, rows
 from sglang_platform.conformance.fixtures.brought_classes import transfer_engine_class
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.level import Level
@@ -224,42 +224,37 @@ def transfers_keep_nothing(subject: Subject) -> None:
     expect_nothing_kept(subject, sent_once, "transfers")
 
 
-@dataclass(frozen=True)
-class Refused:
-    """What is wrong with the second of three blocks, or with the peer."""
-
-    what: str
-
-
-def refused(subject: Subject, rng: random.Random) -> Iterator[Refused]:
-    yield from map(Refused, ("the peer is gone", "past the end at the peer", "not registered at the peer",
-                             "past the end here", "not registered here"))  # fmt: skip
+_REFUSED = (
+    *("the peer is gone", "past the end at the peer", "not registered at the peer"),
+    *("past the end here", "not registered here"),
+)
+"""What is wrong with the second of three blocks, or with the peer."""
 
 
 @_check(
-    cases=refused,
+    cases=rows(_REFUSED),
     seconds=300,
     fix="answer another number than 0, or raise, where a block did not arrive: SGLang then ends the request in words;"
     " keep to registered memory, and let the connection serve on",
 )
-def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
+def transfers_that_fail_say_so(subject: Subject, case: Row) -> None:
     """A transfer or a probe to a peer that is gone, and a transfer of which a block lies outside of registered
     memory on either side, is not answered with 0; memory that is not registered stays as it was, and the next
     transfer arrives."""
     here, there = _sides(subject)
     size = _WIDTH * 4
-    lost = there if case.what.endswith("at the peer") else here
-    if case.what.startswith("not registered"):
+    lost = there if case.row.endswith("at the peer") else here
+    if case.row.startswith("not registered"):
         lost.answers_zero("batch_unregister_memory", [lost.address(1, 0)])
-    session = _nobody() if case.what == "the peer is gone" else there.session
+    session = _nobody() if case.row == "the peer is gone" else there.session
     blocks = [_place((0, 3), case, here is lost), _place((0, 5), case, there is lost)]
     sent_from = [here.address(0, 1), here.address(*blocks[0]), here.address(2, 1)]
     sent_to = [there.address(0, 2), there.address(*blocks[1]), there.address(2, 2)]
     before = there.held()[1]
     write = here.engine.batch_transfer_sync_write
     said = _answer(write, session, sent_from, sent_to, [size, 2 * size, size])
-    expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
-    if case.what == "the peer is gone":
+    expect(said != 0, f"{case.row}: batch_transfer_sync_write() answers 0, and not all blocks are there")
+    if case.row == "the peer is gone":
         probes = [_answer(here.engine.send_probe, one) for one in (session, there.session)]
         expect(
             probes[0] != 0 and probes[1] == 0,
@@ -269,21 +264,21 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
         )
     expect(
         torch.equal(there.held()[1], before),
-        f"{case.what}: memory that the transfer may not write has changed",
+        f"{case.row}: memory that the transfer may not write has changed",
     )
     again = _answer(write, there.session, [here.address(2, 7)], [there.address(2, 9)], [size])
-    expect(again == 0, f"{case.what}: the next transfer, of registered memory, answers {again!r}")
+    expect(again == 0, f"{case.row}: the next transfer, of registered memory, answers {again!r}")
     expect(
         torch.equal(there.held()[2][9], here.held()[2][7]),
-        f"{case.what}: the next transfer is not there, and is answered with 0",
+        f"{case.row}: the next transfer is not there, and is answered with 0",
     )
 
 
-def _place(place: tuple[int, int], case: Refused, is_lost: bool) -> tuple[int, int]:
+def _place(place: tuple[int, int], case: Row, is_lost: bool) -> tuple[int, int]:
     """The place of a block of two rows, or the one that is wrong."""
-    if not is_lost or case.what == "the peer is gone":
+    if not is_lost or case.row == "the peer is gone":
         return place
-    return (0, _ROWS - 1) if case.what.startswith("past the end") else (1, 4)
+    return (0, _ROWS - 1) if case.row.startswith("past the end") else (1, 4)
 
 
 def _answer(ask: Callable[..., Any], *arguments: Any) -> Any:
