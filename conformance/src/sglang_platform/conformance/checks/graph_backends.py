@@ -84,7 +84,7 @@ class _Captured:
                 outputs[key] = self.backend.replay(key, SimpleNamespace(batch_size=key.size))
             return outputs
 
-    def judge(self, outputs: dict[_Key, Any], when: str, fix: str | None = None) -> None:
+    def expect_worth(self, outputs: dict[_Key, Any], when: str, fix: str | None = None) -> None:
         for key, output in outputs.items():
             which = f"{key.size} rows{f' of another form, {key.variant_label},' if key.variant_label else ''}"
             with mended_by(fix):
@@ -176,12 +176,12 @@ def full_graph_backend_replays(subject: Subject) -> None:
     ):
         act()
         outputs, of_drafts = ours.replay(keys), theirs.replay([_Key(3)])
-        ours.judge(outputs, f"with {change}")
-        theirs.judge(of_drafts, f"with {change}, of another backend")
+        ours.expect_worth(outputs, f"with {change}")
+        theirs.expect_worth(of_drafts, f"with {change}, of another backend")
     for unknown in (_Key(5), _Key(8, "other")):
         expect(not ours.can_run(unknown), f"can_run() says yes to {unknown}, which nobody captured")
     ours.capture({_Key(3): lambda: function.run(3) - _MORE})
-    ours.judge(
+    ours.expect_worth(
         ours.replay([_Key(3)]), "captured again under its key, as the host does for other hidden states"
     )
     wide = CapturedFunction(subject, _LARGE, width=64)
@@ -190,7 +190,7 @@ def full_graph_backend_replays(subject: Subject) -> None:
         {_Key(_LARGE, str(at)): lambda at=at: wide.run(_LARGE) + at * _MORE for at in range(3)}  # type: ignore[misc]
     )
     wide.fill()
-    large.judge(
+    large.expect_worth(
         large.replay([*reversed(large.runs)]),
         "replayed from the last to the first of three",
         "give each graph memory of its own: outputs are read while others replay",
@@ -226,7 +226,7 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
     def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
         return function.piece(x, rows, *weights) + more
 
-    def judge(backend: Any, n: int, what: str, *number: int, first: int = 0) -> None:
+    def judged(backend: Any, n: int, what: str, *number: int, first: int = 0) -> None:
         with torch.no_grad():
             got = backend(function.inputs[first : first + n], n, *number, *function.weights).clone()
         problem = function.off(got - sum(number), n, first)
@@ -239,16 +239,16 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
         for n in (*_SIZES[:2], 5):
             function.fill()
             for index, backend in enumerate(backends):
-                judge(backend, n, f"piece {index}, call {turn + 1} of {n} tokens")
+                judged(backend, n, f"piece {index}, call {turn + 1} of {n} tokens")
     function.fill()
     elsewhere, captured = function.inputs.clone(), function.inputs
     captured.zero_()  # what a replay of the capture would read
     function.inputs = elsewhere
-    judge(backends[0], 3, "piece 0, with tensors that lie elsewhere than at its capture,")
+    judged(backends[0], 3, "piece 0, with tensors that lie elsewhere than at its capture,")
     function.inputs = captured.copy_(elsewhere)
-    judge(backends[0], 3, "piece 0, with another part of the tensor that it was captured with,", first=4)
+    judged(backends[0], 3, "piece 0, with another part of the tensor that it was captured with,", first=4)
     function.fill()
     backend = cls(None, config, {}, pool, 0, 1, [1, 2], with_a_number, None)
     with mended_by("compare the numbers that a piece is called with, too: a graph has them baked in"):
         for more in (7, 7, 7, 40, 7):
-            judge(backend, 3, f"a piece of 3 tokens that takes another number, called with {more},", more)
+            judged(backend, 3, f"a piece of 3 tokens that takes another number, called with {more},", more)

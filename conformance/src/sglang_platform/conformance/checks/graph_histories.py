@@ -1,4 +1,4 @@
-"""Level 5: histories of a served model: what each step must leave is `ServedModel`'s to say."""
+"""Level 5: histories of a served model: what each step must leave is `ReplayedModel`'s to say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check, expect, mended_by
-from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ServedModel
+from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
 from sglang_platform.conformance.fixtures.decoder import FAR, LONG, WINDOWED
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -36,8 +36,8 @@ class _History:
 
     fix: str | None
     """What mends where they part; None: the check's."""
-    steps: Callable[[ServedModel], None]
-    prepare: Callable[[ServedModel], None] = lambda model: None
+    steps: Callable[[ReplayedModel], None]
+    prepare: Callable[[ReplayedModel], None] = lambda model: None
     given: dict[str, Any] = field(default_factory=dict)
     """To the model."""
     feature: str = ""
@@ -45,15 +45,15 @@ class _History:
 
 
 @dataclass(frozen=True)
-class History:
+class ServedHistory:
     name: str
 
 
-def histories(subject: Subject, rng: random.Random) -> Iterator[History]:
+def histories(subject: Subject, rng: random.Random) -> Iterator[ServedHistory]:
     """New weights, every size up to the largest bucket, captured and padded, and what a server goes through."""
     for name, one in _HISTORIES.items():
         if not one.feature or one.feature in subject.declares.attention_features:
-            yield History(name)
+            yield ServedHistory(name)
 
 
 @check(
@@ -65,19 +65,19 @@ def histories(subject: Subject, rng: random.Random) -> Iterator[History]:
     seconds=600,
     fix=_REPLAY,
 )
-def replay_equals_eager(subject: Subject, case: History) -> None:
+def replay_equals_eager(subject: Subject, case: ServedHistory) -> None:
     """Through captures, replays, updates of the weights, batches without a graph and captures anew, each replay gives
     the logits and leaves the keys and values that the eager model does, and changes nothing else."""
     history = _HISTORIES[case.name]
     given = {name: value(subject) if callable(value) else value for name, value in history.given.items()}
-    model = ServedModel(subject, **given)
+    model = ReplayedModel(subject, **given)
     model.history = case.name
     history.prepare(model)
     with mended_by(history.fix):
         history.steps(model.capture())
 
 
-def _requests(n: int, model: ServedModel) -> None:
+def _requests(n: int, model: ReplayedModel) -> None:
     """`n` of them, and between their steps as many as the largest graph holds."""
     bs: set[int | None] = set()
     for step in range(4):
@@ -99,7 +99,7 @@ def _requests(n: int, model: ServedModel) -> None:
     )
 
 
-def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ServedModel) -> None:
+def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ReplayedModel) -> None:
     """Batches of these requests, or of so many, at these steps."""
     for at, (which, step) in enumerate(batches):
         which = model.takes(min(which, model.count)) if isinstance(which, int) else which
@@ -110,14 +110,14 @@ def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ServedModel)
         model.replay(model.batch(which, step, **axes), what)
 
 
-def _large(model: ServedModel) -> None:
+def _large(model: ReplayedModel) -> None:
     most = min(model.sizes[-1], model.count)
     sizes = (most, 9, 70, 24, 96, 12, 65, *((40, 96, 33) if model.subject.thorough else ()))
     asked = [(step, min(n, most)) for step, n in enumerate(sizes)]
     _in_turn([([(i * 5 + step) % model.count for i in range(n)], step % 4) for step, n in asked], model)
 
 
-def _far(model: ServedModel) -> None:
+def _far(model: ReplayedModel) -> None:
     _in_turn(_FAR, model)
     at = torch.tensor(model.takes(4))
     for name, far in (
@@ -129,7 +129,7 @@ def _far(model: ServedModel) -> None:
         model.replay(batch, f"{name} of {far.tolist()}", f"copy {name} as it comes")
 
 
-def _updated(in_place: bool, model: ServedModel) -> None:
+def _updated(in_place: bool, model: ReplayedModel) -> None:
     """Other weights, in the tensors that the model has or in new ones, which are captured anew."""
     batches = [model.batch(range(n)) for n in (_MOST, 3, 1)]
     for batch in batches:
@@ -153,7 +153,7 @@ def _updated(in_place: bool, model: ServedModel) -> None:
         expect(not torch.equal(old, again), f"after {how} a replay of {len(old)} has the old weights")
 
 
-def _between(model: ServedModel) -> None:
+def _between(model: ReplayedModel) -> None:
     """Beside replays: a batch that is larger than every graph, prefills of as many requests and of others, shorter and
     longer, and steps in which this rank has no request."""
     everybody = range(model.count)
@@ -181,7 +181,7 @@ def _between(model: ServedModel) -> None:
             model.replay(model.batch(which, step + 1), f"after {after}, {len(which)}")
 
 
-def _hundreds(model: ServedModel) -> None:
+def _hundreds(model: ReplayedModel) -> None:
     batches = [model.batch(model.takes(1), step) for step in range(5)]
     expected = [model.eager(batch) for batch in batches]
     for replay in range(_REPLAYS):
@@ -193,7 +193,7 @@ def _hundreds(model: ServedModel) -> None:
         )
 
 
-def _stages(model: ServedModel) -> None:
+def _stages(model: ReplayedModel) -> None:
     most, width = len(model.takes(3)), model.model.embedding.shape[1]
     generator = model.subject.torch_rng()
     for step, n in enumerate((most, most, max(1, most - 1), most)):
@@ -206,12 +206,12 @@ def _stages(model: ServedModel) -> None:
             model.replay(batch, f"in step {step}, of {n} requests, with inputs of a stage", handed=handed)
 
 
-def _ask_for_gradients(model: ServedModel) -> None:
+def _ask_for_gradients(model: ReplayedModel) -> None:
     for name in ("embedding", "positions"):
         getattr(model.model, name).requires_grad_(True)
 
 
-def _see_pictures(model: ServedModel) -> None:
+def _see_pictures(model: ReplayedModel) -> None:
     model.model.multimodal = True
 
 

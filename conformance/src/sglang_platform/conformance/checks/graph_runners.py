@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sglang_platform.conformance.check import check, expect
-from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ServedModel
+from sglang_platform.conformance.check import Row, check, expect, rows
+from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
@@ -20,42 +17,33 @@ __all__: list[str] = []
 _NOT_SLOWER_THAN = 4.0
 
 
-@dataclass(frozen=True)
-class Left:
-    batch: str
-
-
-def left(subject: Subject, rng: random.Random) -> Iterator[Left]:
-    yield from map(Left, ("larger", "extend", "mixed", "target_verify"))
-
-
 @check(
     level=Level.GRAPHS,
     requires=CAPTURES,
-    cases=left,
+    cases=rows(("larger", "extend", "mixed", "target_verify")),
     hosts=["none"],
     fix="can_run_graph() looks at forward_mode, and compares batch_size with the largest captured size: a runner that"
     " captured decodes takes nothing but decodes",
 )
-def other_batches_are_left_to_the_model(subject: Subject, case: Left) -> None:
+def other_batches_are_left_to_the_model(subject: Subject, case: Row) -> None:
     """`can_run_graph()` of a runner that captured decodes says no to a batch larger than every captured size, and to
     prefills, mixed batches and drafts to verify that are no larger, and yes to decodes after that as before."""
-    model = ServedModel(subject, buckets=BUCKETS[:2] if case.batch == "larger" else BUCKETS).capture()
-    if case.batch == "larger":
+    model = ReplayedModel(subject, buckets=BUCKETS[:2] if case.row == "larger" else BUCKETS).capture()
+    if case.row == "larger":
         n = model.sizes[-1]
         if n >= model.count:
-            model = ServedModel(subject, n + 1, BUCKETS[:2]).capture()
+            model = ReplayedModel(subject, n + 1, BUCKETS[:2]).capture()
         batch, what = model.batch(range(n + 1)), f"{n + 1} requests; the largest captured size is {n}"
     else:
         n = model.sizes[0]
-        batch = model.batch_of(case.batch, range(n), 2)
-        what = f"a batch of mode {case.batch}, of {n} requests and {2 * n} tokens; decodes were captured"
+        batch = model.batch_of(case.row, range(n), 2)
+        what = f"a batch of mode {case.row}, of {n} requests and {2 * n} tokens; decodes were captured"
     decodes = model.batch(range(n))
-    taken = case.batch == "larger" or model.runner.can_run_graph(decodes)
+    taken = case.row == "larger" or model.runner.can_run_graph(decodes)
     expect(not model.runner.can_run_graph(batch), f"can_run_graph() says yes to {what}")
     expect(
         model.runner.can_run_graph(decodes) == taken,
-        f"after a batch that is {case.batch} can_run_graph() says no to {n} decodes that were captured",
+        f"after a batch that is {case.row} can_run_graph() says no to {n} decodes that were captured",
     )
 
 
@@ -70,7 +58,7 @@ def other_batches_are_left_to_the_model(subject: Subject, case: Left) -> None:
 def graphs_keep_no_memory(subject: Subject) -> None:
     """Bytes in tensors do not grow over replays, nor over runners that are built anew, as after each update of the
     weights."""
-    model = ServedModel(subject).capture()
+    model = ReplayedModel(subject).capture()
 
     def replays() -> None:
         for step in range(25):
@@ -98,7 +86,7 @@ def graphs_keep_no_memory(subject: Subject) -> None:
 )
 def replay_is_not_slower_than_eager(subject: Subject) -> None:
     """A replay takes no more than four times as long as the eager step of the same batch: it is there to be faster."""
-    model = ServedModel(subject).capture()
+    model = ReplayedModel(subject).capture()
     sizes = [n for n in model.sizes if n <= model.count]
     for n in sorted({*sizes[:1], *sizes[-1:]}):  # between them rows are padded, which takes their time
         batch = model.batch(range(n))

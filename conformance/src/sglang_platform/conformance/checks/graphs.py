@@ -1,6 +1,6 @@
 """Level 5: a replayed decode graph computes what the eager model computes, for every batch it may be given.
 
-A `ServedModel` is captured, replayed, updated and captured again: what must hold after each step stands there once,
+A `ReplayedModel` is captured, replayed, updated and captured again: what must hold after each step stands there once,
 with its message and its fix. What steps are taken is a table of histories.
 """
 
@@ -24,7 +24,7 @@ from sglang_platform.conformance.requirement import attention_backend, graph_cap
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["BUCKETS", "CAPTURES", "ServedModel"]
+__all__ = ["BUCKETS", "CAPTURES", "ReplayedModel"]
 
 BUCKETS = (1, 2, 4, 7)
 
@@ -33,7 +33,7 @@ CAPTURES = (graph_capture(), attention_backend(), kv_kind("mha"))
 _Changed = Iterator[tuple[str, list[int]]]
 
 
-class ServedModel(DecodingRequests):
+class ReplayedModel(DecodingRequests):
     """Decoding requests, and the platform's runner over their model, of graphs for batches of `buckets`."""
 
     history = ""
@@ -47,7 +47,7 @@ class ServedModel(DecodingRequests):
         super().__init__(subject, count, **more)
         self.buckets = buckets
 
-    def capture(self) -> ServedModel:
+    def capture(self) -> ReplayedModel:
         """A new runner, which may come while requests are being served."""
         before = self.contents()
         self.runner = self.graph_runner(self.buckets)
@@ -176,7 +176,7 @@ def inputs(subject: Subject, rng: random.Random) -> Iterator[Input]:
 def every_input_is_copied(subject: Subject, case: Input) -> None:
     """A batch that differs from the last one in rows of one input gives what the eager model gives: no replay reads an
     input of the capture, of the step before, or a caller's tensor of then."""
-    model = ServedModel(subject).capture()
+    model = ReplayedModel(subject).capture()
     if case.rows == "all":
         _all_rows(model, case)
         return
@@ -194,7 +194,7 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
     model.replay(batch, f"{case.name} {case.rows}")
 
 
-def _all_rows(model: ServedModel, case: Input) -> None:
+def _all_rows(model: ReplayedModel, case: Input) -> None:
     which, copies = model.takes(3), f"copy {case.name} at every replay"
     first, others = model.batch(which), _others(model, which)
     try:
@@ -240,7 +240,7 @@ _CHANGES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
-def _others(model: ServedModel, which: list[int]) -> dict[str, torch.Tensor]:
+def _others(model: ReplayedModel, which: list[int]) -> dict[str, torch.Tensor]:
     """Another value of each input, with which the same requests are a batch still."""
     at = torch.tensor(which)
     lengths = model.lengths[at]
@@ -253,7 +253,7 @@ def _others(model: ServedModel, which: list[int]) -> dict[str, torch.Tensor]:
     }
 
 
-def _is_unread(model: ServedModel, which: list[int], name: str, value: torch.Tensor) -> bool:
+def _is_unread(model: ReplayedModel, which: list[int], name: str, value: torch.Tensor) -> bool:
     """Whether a replay is the same with another value of an input, where the eager model is not."""
     before, answers = model.contents(), []
     for batch in (model.batch(which), model.batch(which, **{name: value})):

@@ -121,7 +121,7 @@ class _HostCopies:
         made = [self.filled(make(shape)) for shape in shapes]
         return [one.to(self.subject.device) for one in made] if there else made
 
-    def judge(self, targets: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
+    def expect_held(self, targets: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
         self.subject.synchronize()
         for at, (one, other) in enumerate(zip(targets, wanted, strict=True)):
             wrong = (one.cpu() != other).flatten(1).any(1).nonzero().flatten().tolist()
@@ -159,7 +159,7 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
                     if copies.memory.register(tensor):
                         stack.callback(copies.memory.unregister, tensor)
             copies.memory.copy_slots(sources, targets, from_, to)
-            copies.judge(targets, wanted, what)
+            copies.expect_held(targets, wanted, what)
 
 
 @_check(seconds=120, fix="let go of what was copied when the copy is done, at the next copy at the latest")
@@ -211,14 +211,14 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
     for at, row in enumerate(rows):
         wanted[at // layers][on_host, at % layers] = row.cpu().view(n, _PAGE, *_ROW)[on_device]
     copies.memory.copy_pages_out(rows, hosts, from_, at_host, _PAGE)
-    copies.judge(hosts, wanted, "copy_pages_out()")
+    copies.expect_held(hosts, wanted, "copy_pages_out()")
     for layer in range(layers):
         targets = rows[layer::layers]
         after = [target.cpu().clone() for target in targets]
         for target, host in zip(after, hosts, strict=True):
             target.view(n, _PAGE, *_ROW)[back] = host[on_host, layer]
         copies.memory.copy_pages_in(hosts, targets, at_host, to, layer, _PAGE)
-        copies.judge(targets, after, f"copy_pages_in() of layer {layer}")
+        copies.expect_held(targets, after, f"copy_pages_in() of layer {layer}")
 
 
 _SIZES = (16, 4096, 1 << 20, 100_003)
@@ -255,12 +255,12 @@ class _Tag:
         after = f"after resume({self.name!r}){time} tensors"
         expect(not lost, f"{after} {lost} of {len(now)} have no memory yet")
         if not self.keep:
-            self.judge(
+            self.expect_held(
                 f"{after} %s of {len(now)}, whose content was not kept, hold what lay there before, and must be zeros:"
                 " the next step reads the padding row"
             )
 
-    def judge(self, what: str) -> None:
+    def expect_held(self, what: str) -> None:
         pairs = enumerate(zip(self.tensors, self.before, strict=True))
         wrong = [at for at, (one, was) in pairs if one.shape != was.shape or not torch.equal(one.cpu(), was)]
         expect(not wrong, what % wrong)
@@ -294,7 +294,7 @@ def released_memory_comes_back(subject: Subject) -> None:
             tag.resume(saver, subject, time)
         saver.resume(_OF_NOTHING)
         del others
-        held.judge(
+        held.expect_held(
             f"released with keep_content{time}, tensors %s of {len(held.tensors)} hold something else afterwards"
         )
 
