@@ -106,8 +106,8 @@ def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ReplayedMode
         axes, lengths = {}, model.lengths[torch.tensor(which)]
         if model.model.multimodal:
             axes = {"mrope_positions": torch.stack((lengths + step, lengths // 2, lengths // 3 + 1))}
-        what = f"{model.history}, batch {at}, requests {which[:9]} at step {step}, of {lengths[:9].tolist()} tokens"
-        model.replay(model.batch(which, step, **axes), what)
+        what = f"requests {which[:9]} at step {step}, contexts of {lengths[:9].tolist()} tokens"
+        model.replay(model.batch(which, step, **axes), f"{model.history}, batch {at}, {what}")
 
 
 def _large(model: ReplayedModel) -> None:
