@@ -249,6 +249,12 @@ _ASKED: dict[str, _Found] = {
     ),
 }
 _OF_CLASS: dict[str, _Found] = {
+    "end": (
+        _ends_wrongly,
+        "a process that imported the platform's class ",
+        "leave the end of the process to the host: no os._exit() in a function of atexit, no hook that swallows errors,"
+        " and no thread that must be ended before Python ends, from the import of the class",
+    ),
     "process": (
         _of_the_class,
         f"{_CLASS}leaves traces: ",
@@ -266,12 +272,6 @@ _OF_CLASS: dict[str, _Found] = {
         _CLASS,
         "look for the driver's files, or ask its library; start programs and wait in init_backend(): every process of"
         " the host imports the class, those too that never use the device",
-    ),
-    "end": (
-        _ends_wrongly,
-        "a process that imported the platform's class ",
-        "leave the end of the process to the host: no os._exit() in a function of atexit, no hook that swallows errors,"
-        " and no thread that must be ended before Python ends, from the import of the class",
     ),
 }
 
