@@ -1,7 +1,7 @@
 """Level 5: a replayed decode graph computes what the eager model computes, for every batch it may be given.
 
 A `ReplayedModel` is captured, replayed, updated and captured again: what must hold after each step stands there once,
-with its message and its fix. What steps are taken is a table of histories.
+with its message and its fix. What steps are taken is a table of histories (`replays`).
 """
 
 from __future__ import annotations
