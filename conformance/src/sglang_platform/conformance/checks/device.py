@@ -79,7 +79,8 @@ _COMMON = ("device", "accelerator", "uuid", "gpu", "npu", "cpu", "tpu", "xpu", "
 
 def _is_of_this_device(uuid: str, subject: Subject) -> bool:
     """More than words that devices of this kind have in common."""
-    platform, known, left = subject.platform, _COMMON, uuid.lower()
+    known: tuple[str, ...] = _COMMON
+    platform, left = subject.platform, uuid.lower()
     names = platform.device_name, platform.device_type, platform.get_device_name(0), type(platform).__name__
     for text in (name.lower() for name in names):
         known = (*known, *re.split(r"[\W_]+", text), text)
