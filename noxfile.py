@@ -81,6 +81,7 @@ NIGHTLY = [
     "conformance-rocm",
     "foreign_starts",
     "interpreted_engines",
+    "gpu_rehearsal",
     "fuzz_requests",
     "fuzz_device",
     "device_operators",
@@ -480,6 +481,16 @@ def interpreted_engines(session: nox.Session) -> None:
     """The CUDA and ROCm packages whole inside SGLang without a GPU, kernels interpreted; some 20 minutes."""
     tests = "conformance/tests/host/test_interpreted_engines.py"
     run(session, host(session), "-m", "pytest", "-v", tests, *session.posargs, SGLANG_PLATFORM_LONG="1")
+
+
+@nox.session(venv_backend="none")
+def gpu_rehearsal(session: nox.Session) -> None:
+    """The first run on a card, rehearsed without one: the folder to carry, then both commands; some 20 minutes."""
+    python, folder = host(session), ".nox/gpu_carry"
+    run(session, python, "benchmarks/gpu_carry.py", folder)
+    for call in ("kernels", "engines"):
+        words = ("bash", "benchmarks/gpu_first_run.sh", call, folder, "--pretend")
+        run(session, *words, PYTHON=python, OUT=".nox/gpu_rehearsal")
 
 
 @nox.session(venv_backend="none")

@@ -7,10 +7,10 @@ with time limits:
 
 1. plan: the device, the versions, its copy bandwidth, what there is to run.
 2. compile: every row's kernels, on all cores, before anything is timed.
-3. correctness: each declared kernel against float64, one process per kernel.
-4. conformance: the suite's levels contract, memory, kernels and graphs on the platform.
-5. rows: first one of each name, then all; one process per group, a line after each row.
-6. racecheck: the small kernels under compute-sanitizer, where it is installed.
+3. correctness: each declared kernel against float64, one process per kernel; those of `--first` before the others.
+4. rows: first one of each name, then all; one process per group, a line after each row.
+5. racecheck: the small kernels under compute-sanitizer, where it is installed.
+6. conformance: the suite's levels contract, memory, kernels and graphs on the platform.
 
 What raises, hangs or kills its process costs its own rows only. A kernel that is wrong is not timed. What did not fit
 into the budget is listed as not run. `gpu_all.json`, `gpu_all.md` and `gpu_all.svg` are whole whenever the run is
@@ -18,13 +18,7 @@ stopped; without `--out` they are in `benchmarks/results/gpu_all-ARCHITECTURE`.
 
 Peers are found where they are installed (FlashInfer, FlashAttention, SGLang). On a bare machine, SGLang's Triton
 kernels come with `--peers`: `python benchmarks/gpu_peers FOLDER` writes that folder where SGLang is installed.
-`--carry` is a folder with wheels of what core and the suite require beside torch and Triton, for the Python of the
-machine with the card, whatever Python collects them:
-
-    pip download -d FOLDER --only-binary=:all: --python-version 3.12 \
-        packaging importlib_metadata hypothesis jinja2 jsonschema pytest rich typer
-
-`python benchmarks/gpu_carry.py FOLDER` says which of them that Python cannot import, and which is missing.
+`--carry` is a folder that `gpu_carry.py` wrote: wheels of what is missing beside torch and Triton.
 
 `--pretend sm_90` goes through without a GPU: kernels run in Triton's interpreter and are compiled for the target.
 """
@@ -34,7 +28,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -42,18 +35,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_metadata
+import gpu_environment
 from gpu_record import Record
 from gpu_steps import STEPS, Steps
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 
 
 def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="gpu-all-") as scratch:
-        steps = Steps(options, _environment(options, Path(scratch)), Path(scratch))
+        environment = gpu_environment.build(Path(scratch), carry=options.carry, peers=options.peers)
+        steps = Steps(options, environment, Path(scratch))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, partial(_stop, steps))
         plan = steps.plan()
@@ -68,6 +61,8 @@ def main() -> int:
             budget=options.budget,
             pretended=bool(options.pretend),
         )
+        if options.go_on:
+            record.go_on()
         try:
             steps.run(plan, record)
         except KeyboardInterrupt:
@@ -91,6 +86,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS), help=f"of {', '.join(STEPS)}")
     parser.add_argument("--groups", default="", help="groups of rows; all when empty")
     parser.add_argument("--levels", default="contract,memory,kernels,graphs", help="of the suite")
+    parser.add_argument("--first", default="", help="kernels whose correctness is checked before the others'")
+    parser.add_argument("--go-on", action="store_true", help="with what an earlier run left in --out")
     parser.add_argument("--quick", action="store_true", help="the smallest case of each row")
     parser.add_argument("--declared", default="", help="module:KERNELS, in place of the package's")
     parser.add_argument("--row-limit", type=float, default=60, help="seconds that one row may take")
@@ -102,26 +99,6 @@ def _options() -> argparse.Namespace:
     if unknown:
         parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
     return options
-
-
-def _environment(options: argparse.Namespace, scratch: Path) -> dict[str, str]:
-    """Our packages from the checkout, ahead of what is installed; peers and carried wheels behind."""
-    sources = [*sorted(ROOT.glob("packages/*/src")), ROOT / "conformance" / "src", HERE]
-    carried = []
-    if options.carry is not None:
-        carried = [scratch / "carried"]
-        for wheel in sorted(options.carry.glob("*.whl")):
-            shutil.unpack_archive(wheel, carried[0], "zip")
-    gpu_metadata.write(
-        [*ROOT.glob("packages/*/pyproject.toml"), ROOT / "conformance/pyproject.toml"], scratch / "metadata"
-    )
-    behind = [scratch / "metadata", *carried, *([options.peers.resolve()] if options.peers else [])]
-    path = [*map(str, sources), os.environ.get("PYTHONPATH", ""), *map(str, behind)]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, path)),
-        "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(scratch / "triton")),
-    }
 
 
 def _stop(steps: Steps, number: int, frame: Any) -> None:

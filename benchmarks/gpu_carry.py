@@ -75,7 +75,9 @@ def _on(machine: Mapping[str, str], name: str) -> str:
 def failing_imports(folder: Path) -> Iterator[str]:
     """The modules of a serving process that do not import with the folder and the machine's distributions alone."""
     with tempfile.TemporaryDirectory() as scratch:
-        environment = gpu_environment.build(Path(scratch), carry=folder, hide_all_but=HERE / "gpu_machine.txt")
+        environment = gpu_environment.build(
+            Path(scratch), carry=folder, hide_all_but=HERE / "gpu_machine.txt"
+        )
         program = [sys.executable, "-W", "ignore", str(HERE / "gpu_rehearsal" / "imports.py")]
         done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -30,8 +30,8 @@ def build(
 ) -> dict[str, str]:
     """Our packages from the checkout, then peers, then the wheels of `carry`, ahead of what is installed.
 
-    hide_all_but: a list of distributions; others that are neither ours nor carried are not found. In the place of wheels
-    of another Python go those of `FOLDER-here`, which `gpu_carry.py` writes beside the folder.
+    hide_all_but: a list of distributions; others that are neither ours nor carried are not found. In the place of
+    wheels of another Python go those of `FOLDER-here`, which `gpu_carry.py` writes beside the folder.
     """
     sources = [*sorted(ROOT.glob("packages/*/src")), ROOT / "conformance" / "src", ROOT, HERE]
     unpacked, carried = scratch / "carried", set()
@@ -72,7 +72,9 @@ def _others(carried: set[str], machine: Path) -> list[str]:
 
 def main() -> int:
     """Print the variables that differ from this process's."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--carry", type=Path)
     parser.add_argument("--peers", type=Path)

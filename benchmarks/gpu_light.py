@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from email.parser import Parser
 from pathlib import Path
 
+import tomllib
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.tags import sys_tags
@@ -21,7 +21,16 @@ from sglang_platform.devtools.requirements.selection import CUDA, select
 from sglang_platform.devtools.upgrade.release import HOST
 from sglang_platform.devtools.upgrade.wheels import locate
 
-__all__ = ["WITHOUT", "collect", "collect_counterparts", "installed_on", "is_met", "metadata_needs", "needs", "of_our_packages"]
+__all__ = [
+    "WITHOUT",
+    "collect",
+    "collect_counterparts",
+    "installed_on",
+    "is_met",
+    "metadata_needs",
+    "needs",
+    "of_our_packages",
+]
 
 WITHOUT = (
     # Compiled for CUDA; core puts stubs or its own operators in their place.
@@ -44,7 +53,11 @@ _NOT_SERVED = ("sglang/multimodal_gen/", "sglang/test/", "sglang/srt/grpc/_core.
 """Parts of SGLang's wheel that stay behind: diffusion, its tests, the gRPC server."""
 
 _GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)
-_PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64")
+_PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC),
+    "manylinux2014_x86_64",
+    "manylinux1_x86_64",
+)
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECTS = ("packages/sglang-platform-core", "packages/sglang-platform-cuda", "conformance")
 
@@ -137,8 +150,8 @@ def _downloaded(requirement: str, folder: Path, python: str | None) -> Path:
 
 def _repack(wheel: Path, folder: Path) -> None:
     """The wheel without `_NOT_SERVED`. Unpacked, it needs no true RECORD."""
-    with zipfile.ZipFile(wheel) as source:
-        with zipfile.ZipFile(folder / wheel.name, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
-            for entry in source.infolist():
-                if not entry.filename.startswith(_NOT_SERVED):
-                    target.writestr(entry, source.read(entry), zipfile.ZIP_DEFLATED)
+    packed = zipfile.ZipFile(folder / wheel.name, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+    with zipfile.ZipFile(wheel) as source, packed as target:
+        for entry in source.infolist():
+            if not entry.filename.startswith(_NOT_SERVED):
+                target.writestr(entry, source.read(entry), zipfile.ZIP_DEFLATED)

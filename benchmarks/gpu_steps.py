@@ -22,10 +22,10 @@ from gpu_record import Record
 
 __all__ = ["STEPS", "Steps"]
 
-STEPS = ("compile", "correctness", "conformance", "rows", "racecheck")
+STEPS = ("compile", "correctness", "rows", "racecheck", "conformance")
 _PROGRAM = str(Path(__file__).with_name("gpu.py"))
-_SHARE = {"compile": 0.25, "correctness": 0.35, "conformance": 0.2, "racecheck": 0.1}
-"""The most that a step may take of the budget, so that none starves the rows."""
+_SHARE = {"compile": 0.15, "correctness": 0.25}
+"""The most that a step before the rows may take of the budget, where it is not the only one."""
 _AT_ONCE = 4
 """Processes that check kernels on one device side by side: nothing is timed there."""
 _LEAST = 2.0
@@ -68,13 +68,14 @@ class Steps:
         steps: dict[str, Callable[[float], Iterable[Ended]]] = {
             "compile": self._compile,
             "correctness": self._correctness,
-            "conformance": self._conformance,
             "rows": self._rows,
             "racecheck": self._racecheck,
+            "conformance": self._conformance,
         }
         for name in self._options.steps:
             start = time.monotonic()
-            most = self._options.budget * _SHARE.get(name, 1.0)
+            alone = len(self._options.steps) == 1
+            most = self._options.budget * (1.0 if alone else _SHARE.get(name, 1.0))
             if self._left() < _LEAST and name != "rows":  # rows are listed one by one
                 record.add("not_run", what=name, why=self._used_up())
                 continue
@@ -147,7 +148,12 @@ class Steps:
             return ended
 
         with ThreadPoolExecutor(min(_AT_ONCE, self._options.cores)) as pool:
-            yield from (ended for ended in pool.map(one, self._plan["kernels"]) if ended is not None)
+            kernels = sorted(self._plan["kernels"], key=lambda kernel: self._rank(kernel["kernel"]))
+            yield from (ended for ended in pool.map(one, kernels) if ended is not None)
+
+    def _rank(self, kernel: str) -> int:
+        first = self._options.first.split(",")
+        return first.index(kernel) if kernel in first else len(first)
 
     def _verdict(self, kernel: dict[str, Any], words: str) -> None:
         entry = {"cases": 0, "worst": 0.0, "failed": [], **kernel, "verdict": words}
@@ -231,7 +237,7 @@ class Steps:
             why = "no device" if self._options.pretend else "compute-sanitizer is not installed"
             self._record.add("not_run", what="racecheck", why=why)
             return
-        for kernel in ("extend_slots", "decode_slots", "kv_move", "top_slots"):
+        for kernel in ("kv_move", "top_slots", "extend_slots", "decode_slots"):
             command = [tool, "--tool", "racecheck", "--error-exitcode", "9", sys.executable, _PROGRAM]
             command += ["--do", "correctness", "--seeds", "1", "--kernel", kernel, *self._platform()]
             yield self._process(command, lambda event: None, limit=most)

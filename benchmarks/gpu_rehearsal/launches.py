@@ -1,6 +1,6 @@
 """Resolves the launches of `gpu_engine.py` on a pretended card; a line for each that is refused, status 1.
 
-    python benchmarks/gpu_rehearsal/launches.py MODEL
+python benchmarks/gpu_rehearsal/launches.py MODEL
 """
 
 import argparse
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_engine
+
 from tools.pretended_cards.card import CARDS, install, pretend
 
 install(())

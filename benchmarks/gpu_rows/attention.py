@@ -22,6 +22,7 @@ _DECODES = (
     (32, 8192), (1, 1024), (1, 8192), (1, 32768), (1, 131072), (8, 8192), (8, 32768), (32, 1024), (32, 32768),
     (128, 1024), (128, 8192), (256, 1024), (256, 4096), (256, 8192),
 )  # fmt: skip
+_MANY = ((512, 1024), (1024, 1024))
 _MANY_HEADS = ((32, 8192), (1, 8192), (128, 8192))
 _PREFILLS = ((1, 4096, 0), (1, 1024, 0), (1, 16384, 0), (8, 1024, 0), (4, 2048, 8192), (1, 512, 32768))
 
@@ -59,13 +60,22 @@ def rows() -> Iterator[Row]:
             lambda device, b=batch, c=context: _mla_decode(device, b, c, False, 128),  # type: ignore[misc]
             ("decode",),
         )
-    for batch, new, prefix in _PREFILLS:
+    for batch, context in _MANY:
         yield Row(
-            "prefill gqa bf16" + (" prefix" if prefix else ""),
+            f"decode gqa bf16, {batch} requests",
+            {"batch": batch, "context": context, "heads": "32/8", "dim": 128},
+            "memory",
+            4 * batch * context * 8 * 128,
+            partial(_gqa_decode, batch=batch, context=context, eight_bit=False),
+            ("decode",),
+        )
+    for batch, new, prefix, eight_bit in (*((*case, False) for case in _PREFILLS), (4, 2048, 8192, True)):
+        yield Row(
+            f"prefill gqa {'fp8' if eight_bit else 'bf16'}" + (" prefix" if prefix else ""),
             {"batch": batch, "new": new, "prefix": prefix, "heads": "32/8", "dim": 128},
             "compute",
             4 * batch * (new + prefix) * 8 * 128 * 2 * 2,
-            lambda device, b=batch, n=new, p=prefix: _prefill(device, b, n, p),  # type: ignore[misc]
+            partial(_prefill, batch=batch, new=new, prefix=prefix, eight_bit=eight_bit),
             ("extend",),
         )
 
@@ -109,6 +119,7 @@ def _gqa_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     if not eight_bit:
         built.add("flash_attn", lambda: _flash_attn_decode(q, cache, v, context))
         built.add("torch sdpa, contiguous", lambda: _sdpa_decode(q, batch, context, heads, dim))
+        built.add("torch cudnn, contiguous", lambda: _with_cudnn(_sdpa_decode(q, batch, context, heads, dim)))
     return built
 
 
@@ -222,10 +233,12 @@ def _flashinfer_mla(q: torch.Tensor, cache: _Paged, context: int) -> Any:
     return lambda: wrapper.run(*parts, latent[..., :512], latent[..., 512:])
 
 
-def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
+def _prefill(device: torch.device, batch: int, new: int, prefix: int, eight_bit: bool) -> Built:
     q_heads, heads, dim = 32, 8, 128
-    cache = _Paged(device, batch, max(prefix, _PAGE), heads, dim, _BF16)
-    v_cache = filled(tuple(cache.k.shape), _BF16, device)
+    kept = native_fp8() if eight_bit else _BF16
+    cache = _Paged(device, batch, max(prefix, _PAGE), heads, dim, kept)
+    v_cache = filled(tuple(cache.k.shape), kept, device)
+    k_scale = torch.ones(1, device=device) if eight_bit else None
     q, k, v = (filled((batch * new, n, dim), _BF16, device) for n in (q_heads, heads, heads))
     out = torch.empty_like(q)
     start = torch.arange(batch + 1, dtype=torch.int32, device=device) * new
@@ -234,18 +247,31 @@ def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
     def ours() -> None:
         kernel("hardware:paged_extend")(
             q, k, v, cache.k, v_cache, cache.table, cache.rows, start, prefixes, out,
-            max_new=new, scale=dim**-0.5,
+            max_new=new, scale=dim**-0.5, k_scale=k_scale, v_scale=k_scale,
         )  # fmt: skip
 
     pairs = batch * (new * prefix + new * (new + 1) // 2)
-    moved = 2 * q.nbytes + k.nbytes + v.nbytes + 2 * batch * prefix * heads * dim * 2
+    moved = 2 * q.nbytes + k.nbytes + v.nbytes + 2 * batch * prefix * heads * dim * kept.itemsize
     built = Built({OURS: ours}, moved, 4 * q_heads * pairs * dim)
     if prefix == 0:
         built.add("torch sdpa", lambda: _sdpa_prefill(q, k, v, batch, new))
+        built.add("torch cudnn", lambda: _with_cudnn(_sdpa_prefill(q, k, v, batch, new)))
         built.add("flash_attn", lambda: _flash_attn_prefill(q, k, v, start, new))
     built.add("sglang triton", lambda: _sglang_prefill(q, k, v, cache, v_cache, start, new, prefix))
-    built.add("flashinfer", lambda: _flashinfer_prefill(q, cache, v_cache, start, prefix))
+    if not eight_bit:
+        built.add("flashinfer", lambda: _flashinfer_prefill(q, cache, v_cache, start, prefix))
     return built
+
+
+def _with_cudnn(attend: Callable[[], Any]) -> Callable[[], Any]:
+    """The same call by cuDNN's kernels alone, which are the fast ones of torch on Hopper."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def run() -> Any:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return attend()
+
+    return run
 
 
 def _sdpa_prefill(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: int, new: int) -> Any:

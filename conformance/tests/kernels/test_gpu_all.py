@@ -164,7 +164,7 @@ def test_peers_are_carried_as_plain_python(tmp_path: Path) -> None:
         launched = {launch["kernel"] for launch in row["launches_of_peers"]}
         stage = "_fwd_kernel" if row["name"].startswith("prefill") else "_fwd_kernel_stage2"
         assert stage in launched, launched
-    assert len(found["rows"]) == 7
+    assert len(found["rows"]) == 10
 
 
 def test_the_suite_is_a_step_and_what_it_counts_is_kept(tmp_path: Path) -> None:
