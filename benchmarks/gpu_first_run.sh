@@ -50,7 +50,7 @@ unpack() { # unpack [ARGUMENTS]: what is carried, into the environment of the st
 # gpu_all.py ends its processes kindly at its budget, before `timeout` would.
 all() { # all NAME SECONDS ARGUMENTS...
     step "$1" "$2" "$python" "$here/gpu_all.py" --out "$results/all" --go-on --quick --budget $((($2 - 5) * slower)) \
-        "${@:3}" "${card[@]}"
+        --kernel-limit $((60 * slower)) --row-limit $((30 * slower)) "${@:3}" "${card[@]}"
 }
 
 row() { # row NAME SECONDS NUMBER [PROGRAM...]: one row of attention, under a profiler
