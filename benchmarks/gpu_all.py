@@ -12,7 +12,8 @@ with time limits:
 5. racecheck: the small kernels under compute-sanitizer, where it is installed.
 6. conformance: the suite's levels contract, memory, kernels and graphs on the platform.
 
-What raises, hangs or kills its process costs its own rows only. A kernel that is wrong is not timed. What did not fit
+What raises, hangs or kills its process costs its own rows only. A kernel that is wrong is not timed; one
+that there was no time to check is, and the table says so. What did not fit
 into the budget is listed as not run. `gpu_all.json`, `gpu_all.md` and `gpu_all.svg` are whole whenever the run is
 stopped; without `--out` they are in `benchmarks/results/gpu_all-ARCHITECTURE`.
 
@@ -90,6 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--go-on", action="store_true", help="with what an earlier run left in --out")
     parser.add_argument("--quick", action="store_true", help="the smallest case of each row")
     parser.add_argument("--declared", default="", help="module:KERNELS, in place of the package's")
+    parser.add_argument("--seeds", type=int, default=1, help="of the correctness of each kernel")
     parser.add_argument("--row-limit", type=float, default=60, help="seconds that one row may take")
     parser.add_argument("--kernel-limit", type=float, default=90, help="seconds of one kernel's correctness")
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))

@@ -50,7 +50,7 @@ unpack() { # unpack [ARGUMENTS]: what is carried, into the environment of the st
 # gpu_all.py ends its processes kindly at its budget, before `timeout` would.
 all() { # all NAME SECONDS ARGUMENTS...
     step "$1" "$2" "$python" "$here/gpu_all.py" --out "$results/all" --go-on --quick --budget $((($2 - 5) * slower)) \
-        --kernel-limit $((60 * slower)) --row-limit $((30 * slower)) "${@:3}" "${card[@]}"
+        --kernel-limit $((85 * slower)) --row-limit $((30 * slower)) "${@:3}" "${card[@]}"
 }
 
 row() { # row NAME SECONDS NUMBER [PROGRAM...]: one row of attention, under a profiler
@@ -70,7 +70,7 @@ kernels)
     "$python" "$here/gpu_all.py" --out "$work/compiled" --quick --steps compile --budget 120 --cores 8 "${card[@]}" \
         >"$results/compile.txt" 2>&1 &
     compile=$!
-    all correctness 85 --steps correctness --first "paged decode,paged extend,kv_store,kv_move,extend_slots,decode_slots"
+    all correctness 95 --steps correctness --first "paged decode,paged extend,kv_store,kv_move,extend_slots,decode_slots"
     step suite 50 "$python" -m sglang_platform.conformance --platform $platform --host none --report "$results/suite" \
         --check graphs.unlike_batches_follow_each_other --check graphs.long_contexts_replay \
         --check memory.far_rows_read_back --check kernels.far_rows_attention \

@@ -56,11 +56,12 @@ class Record:
                 self.save()
 
     def wrong(self) -> dict[str, str]:
-        """The families whose kernel is not known to be right here, with the reason."""
+        """The families whose kernel is wrong here or ended its process, with the reason; not those that there was no
+        time to check, whose rows are measured beside that verdict."""
         return {
             entry["check"]: f"{entry['kernel']} {entry['verdict']}"
             for entry in self.found["correctness"]
-            if entry["verdict"] != "right"
+            if entry["verdict"] != "right" and not entry["verdict"].startswith(UNCHECKED)
         }
 
     def is_bad(self) -> bool:
