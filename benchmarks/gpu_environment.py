@@ -34,6 +34,7 @@ def build(
     wheels of another Python go those of `FOLDER-here`, which `gpu_carry.py` writes beside the folder.
     """
     sources = [*sorted(ROOT.glob("packages/*/src")), ROOT / "conformance" / "src", ROOT, HERE]
+    scratch = scratch.resolve()
     unpacked, carried = scratch / "carried", set()
     supported = frozenset(sys_tags())
     folders = [] if carry is None else [carry, carry.with_name(f"{carry.name}-here")]

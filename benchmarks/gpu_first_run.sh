@@ -81,9 +81,9 @@ kernels)
     all rows 185 --steps rows
     profiler=(ncu --clock-control none --launch-count 4 --kernel-name "regex:decode|extend" --target-processes all)
     command -v ncu >/dev/null || profiler=()
-    row profile-decode 20 0 "${profiler[@]}"
-    row profile-prefill 20 7 "${profiler[@]}"
-    row profile-prefix 20 8 "${profiler[@]}"
+    row profile-decode 30 0 "${profiler[@]}"
+    row profile-prefill 30 7 "${profiler[@]}"
+    row profile-prefix 30 8 "${profiler[@]}"
     ;;
 engines)
     unpack
