@@ -72,12 +72,10 @@ def _on(machine: Mapping[str, str], name: str) -> str:
     return f"of which there is no wheel, {there}"
 
 
-def failing_imports(folder: Path) -> Iterator[str]:
+def failing_imports(folder: Path, machine: Path) -> Iterator[str]:
     """The modules of a serving process that do not import with the folder and the machine's distributions alone."""
     with tempfile.TemporaryDirectory() as scratch:
-        environment = gpu_environment.build(
-            Path(scratch), carry=folder, hide_all_but=HERE / "gpu_machine.txt"
-        )
+        environment = gpu_environment.build(Path(scratch), carry=folder, hide_all_but=machine)
         program = [sys.executable, "-W", "ignore", str(HERE / "gpu_rehearsal" / "imports.py")]
         done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -114,7 +112,7 @@ def main() -> int:
         shutil.rmtree(here, ignore_errors=True)
         collect_counterparts(folder, here)
         gpu_peers.pack(folder / "peers")
-    found = [*faults(folder, options.python, machine), *failing_imports(folder)]
+    found = [*faults(folder, options.python, machine), *failing_imports(folder, options.machine)]
     carried, checkout = size(folder), size_of_checkout()
     if carried + checkout > MOST:
         found.append(f"{_mib(carried)} and a checkout of {_mib(checkout)} are more than {_mib(MOST)}")
