@@ -16,7 +16,7 @@ _TAKES = "take for each request the new pages that its tokens start, ceil(seq_le
     " page_size)"  # fmt: skip
 COUNTS = {
     "Allocator": "lend pages 1 to size // page_size: slots that fill no page are not counted, nor page 0",
-    "alloc": "lend pages 1 to size // page_size, each once: a page that is lent leaves the free ones, and is not counted",
+    "alloc": "lend pages 1 to size // page_size, each once: a page that is lent is not free, and not counted",
     "alloc_extend": _TAKES,
     "alloc_decode": _TAKES,
     "free": "give back the page of every slot that is named, each once, however many there are, in whatever order",
