@@ -12,7 +12,7 @@ from unittest import mock
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check
-from sglang_platform.conformance.checks.graphs import CAPTURES, compare, decoding_requests
+from sglang_platform.conformance.checks.graphs import CAPTURES, ReplayedModel
 from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
 from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
 from sglang_platform.conformance.fixtures.draft_trees import to_verify, tree
@@ -66,17 +66,16 @@ def trees_of_drafts_are_followed(subject: Subject, case: Verification) -> None:
 
 
 def _replay(subject: Subject, case: Verification) -> None:
-    requests = decoding_requests(subject)
     cls = subject.platform.get_graph_runner_cls()
+    model = ReplayedModel(subject, buckets=_BUCKETS)
     if not issubclass(cls, GraphRunner):
         raise NotApplicable("the graph runner is not core's: the host says what it captures")
     # As the adapter says it of a host that decodes speculatively.
     with mock.patch.object(cls, "_drafts", return_value=(len(_TREE), True)):
-        runner = requests.graph_runner(_BUCKETS)
+        model.capture()
     for number, trees in enumerate(_STEPS):
-        batch = _batch(requests, trees, number, case)
         what = f"step {number}, of {len(trees)} requests, each with a tree of its own"
-        compare(requests, runner, batch, what)
+        model.replay(_batch(model, trees, number, case), what)
 
 
 def _batch(requests: DecodingRequests, trees: Sequence[torch.Tensor], step: int, case: Verification) -> Any:
