@@ -33,7 +33,10 @@ _BELOW = 4
 
 
 class Page(Console):
-    """Standard output or standard error; names of files and plugins are text, whatever characters they have."""
+    """Standard output or standard error; names of files and plugins are text, whatever characters they have.
+
+    A paragraph or a block is one write: no line of another thread stands within it.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, width=_width(stderr))
@@ -42,9 +45,10 @@ class Page(Console):
         """As rich prints; several objects are one paragraph. `style`: of the whole."""
         text = Text(" ").join(_text(one) for one in objects)
         text.style = options.get("style", text.style)
-        for line in text.split("\n", allow_blank=True):
-            leading = len(line.plain) - len(line.plain.lstrip(" "))
-            self._hanging(Text(), line, leading + 2)
+        with self:
+            for line in text.split("\n", allow_blank=True):
+                leading = len(line.plain) - len(line.plain.lstrip(" "))
+                self._hanging(Text(), line, leading + 2)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -52,11 +56,12 @@ class Page(Console):
 
     def block(self, head: Cell, fields: Iterable[tuple[str, Cell | None]], *, least: int = 0) -> None:
         """A heading and its fields below it, those without a text left out. `least`: columns of the labels."""
-        self._hanging(Text(), _text(head), 2)
         shown = [(f"{label}:", _text(text)) for label, text in fields if text]
         width = max((least, *(len(label) for label, _ in shown)))
-        for label, text in shown:
-            self._hanging(Text(f"  {label:<{width}} "), text, width + 3)
+        with self:
+            self._hanging(Text(), _text(head), 2)
+            for label, text in shown:
+                self._hanging(Text(f"  {label:<{width}} "), text, width + 3)
 
     def pairs(self, pairs: Iterable[tuple[str, Cell]]) -> None:
         """A label and a text per line."""
