@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sglang_platform.conformance.check import registered
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 ANY, OLD, NEW = "py3-none-any", "cp311-cp311-manylinux_2_17_x86_64", "cp312-cp312-linux_x86_64"
@@ -128,3 +131,10 @@ def test_contenders_are_laid_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_p
             engine._put(file, {"contender": contender, "cache": "as the model", "rows": rows})
     assert "| as the model | 32 | 1000 | 1000 | 100 | 150 | 1.50 | 2 of 3 |" in engine.compare(file)
     assert len(engine._read(file)) == 2
+
+
+def test_the_first_run_names_checks_that_exist() -> None:
+    script = (BENCHMARKS / "gpu_first_run.sh").read_text(encoding="utf-8")
+    named = re.findall(r"--check \"?([a-z_.]+)", script)
+    assert len(named) > 4
+    assert set(named) <= set(registered())
