@@ -144,7 +144,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "RowBeside": ("memory.store_reads_back", "write row loc[i]", "memory kernels graphs", ""),
     "LatentCut": ("memory.store_reads_back", "write row loc[i]", "memory kernels", ""),
     "WideOutput": ("kernels.decode_attention", "answer in the type of the queries", "kernels graphs", ""),
-    "LastTokenUnread": ("kernels.decode_attention", "attend to the first seq_lens[i]", "kernels graphs", ""),
+    "LastTokenUnread": ("kernels.decode_attention", "a token attends to itself", "kernels graphs", ""),
     "SinkTwice": ("kernels.sink_attention", "add exp(sink) to the sum", "kernels", ""),
     "AliasedOutput": ("kernels.outputs_stay_as_they_were_answered", "the output of each call", "kernels", ""),
     "NoReplay": (
