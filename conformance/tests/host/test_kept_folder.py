@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from multiprocessing import get_context
 from pathlib import Path
@@ -45,3 +46,13 @@ def test_one_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
         kept_folder(tmp_path / "llama", 1, interrupted)
     assert not (tmp_path / "llama").exists()
     assert _read(tmp_path / "llama") == "half whole"
+
+
+def test_a_folder_of_somebody_else_is_moved_aside_and_stays(tmp_path: Path) -> None:
+    for weights in ("of years", "of months"):
+        (tmp_path / "llama").mkdir()
+        (tmp_path / "llama" / "weights").write_text(weights)
+        assert _read(tmp_path / "llama") == "half whole"
+        shutil.rmtree(tmp_path / "llama")
+    kept = [(tmp_path / f"llama.before-{number}" / "weights").read_text() for number in (1, 2)]
+    assert kept == ["of years", "of months"]
