@@ -121,7 +121,7 @@ def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 def _blocker(one: Mapping[str, Any]) -> tuple[str, str]:
     """Every reason of a blocked check is `PART fails: see CHECK`."""
     part, _, check = str(one["why"]).rpartition(": see ")
-    return check or str(one["why"]).rpartition("see ")[2], part.removesuffix(" fails")
+    return check, part.removesuffix(" fails")
 
 
 def ids_in_short(outcomes: Sequence[Mapping[str, Any]], how: str) -> str:
