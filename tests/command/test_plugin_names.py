@@ -233,6 +233,7 @@ EXAMPLE = Path(__file__).parents[2] / "packages" / "sglang-platform-example-oot"
 FOUR = ("example_oot", "sglang-platform-example-oot", "sglang_platform.example_oot", str(EXAMPLE))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("word", FOUR)
 def test_the_suite_takes_all_four(tmp_path: Path, word: str) -> None:
     check = "packaging.one_distribution"

@@ -10,6 +10,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 from sglang_platform.conformance.report.files import schema
 from sglang_platform.conformance.report.verify import problems_of
 
@@ -170,11 +172,19 @@ def test_pytest_tells_each_cause_once_over_its_processes_and_writes_the_report(t
     assert document["verdict"]["headline"] in run.stdout
     assert problems_of(document) == []
 
+
+@pytest.mark.long
+def test_pytest_runs_what_failed_or_one_case_again(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words = ["-k", _ALLOCATOR, "--platform-report", "first"]
+    assert _command("-m", "pytest", "-q", *_PLANTED, *words, folder=tmp_path).returncode == 1
+    document = json.loads((tmp_path / "first" / "report.json").read_text())
+    (failed,) = [one for one in document["outcomes"] if one["status"] == "failed"]
     case = failed["failing"][1]["id"]
     last = _command("-m", "pytest", "-q", "-x", "--lf", *_PLANTED, folder=tmp_path)
     assert f"again:  sglang-platform conformance --platform {_PLANTED[-1]}" in last.stdout
     assert "1 failed, " in last.stdout
-    words = ("--platform-check", case, "--platform-report", "one")
+    words = ["--platform-check", case, "--platform-report", "one"]
     alone = _command("-m", "pytest", "-q", *_PLANTED, *words, folder=tmp_path)
     assert "1 failed in " in alone.stdout, alone.stdout
     (outcome,) = json.loads((tmp_path / "one" / "report.json").read_text())["outcomes"]
@@ -190,12 +200,10 @@ def test_pytest_holds_to_the_verdict_where_that_is_asked(tmp_path: Path) -> None
         "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, "--platform-verdict", folder=tmp_path
     )
     assert run.returncode == 1, run.stdout
-    for option, value in (
-        ("profile", "cor"),
-        ("level", "11"),
-        ("check", "memory.no"),
-        ("model", "none.json"),
-    ):
-        run = _command("-m", "pytest", "-q", *words, f"--platform-{option}", value, folder=tmp_path)
-        assert run.returncode == 2, run.stdout
-        assert value in run.stdout
+    wrong = {"profile": "cor", "level": "11", "check": "memory.no", "model": "none.json"}
+    options = [[*words, f"--platform-{option}", value] for option, value in wrong.items()]
+    program = f"import pytest\nfor one in {options!r}: print('status', pytest.main(['-q', *one]))"
+    run = _command("-c", program, folder=tmp_path)
+    assert run.stdout.count("status 2") == len(wrong), run.stdout + run.stderr
+    for value in wrong.values():
+        assert value in run.stdout + run.stderr

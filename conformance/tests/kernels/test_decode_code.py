@@ -37,8 +37,8 @@ UNDER_NINETY = {
 }
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("target", ["sm_90", "sm_100", "gfx942", "gfx950"])
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("target", ["gfx942", "sm_90", "sm_100", "gfx950"])
 def test_the_loop_over_the_cache(target: str, tmp_path: Path) -> None:
     """In a process of its own: a process that compiles must not have met the interpreter."""
     environment = {**os.environ, "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(tmp_path))}

@@ -28,7 +28,7 @@ def test_in_the_interpreter(file: str) -> None:
     run_tests(INTERPRETED / file)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("package", ["cuda", "rocm"])
 @pytest.mark.parametrize(
     "file",
@@ -44,6 +44,7 @@ def test_a_package_in_the_interpreter(file: str, package: str, monkeypatch: pyte
     run_tests(INTERPRETED / file)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("package", ["cuda", "rocm"])
 @pytest.mark.parametrize(
     "which",

@@ -15,6 +15,7 @@ import pytest
 PROGRAM = Path(__file__).parent / "programs" / "variants_of_attention.py"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("package", "target", "page"), [("cuda", "sm_90", 1), ("cuda", "sm_90", 64), ("rocm", "gfx942", 1)]
 )

@@ -17,12 +17,18 @@ from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 
-_MINUTES = ("PrefillTokenByToken", "FreeSearchesTheList")
+_SLOW = (
+    "PrefillTokenByToken",
+    "FreeSearchesTheList",
+    "LengthsByTheirSum",
+    "KeepsEveryOutput",
+    "EveryLengthIsKept",
+)
 IN_PROCESS = [one for one in all_mutants() if one.name in PATCHES and one.level != Level.DISTRIBUTED.label]
 FIRST = {
     registered()[one.check].function.__module__: one.name
     for one in reversed(IN_PROCESS)
-    if one.name not in _MINUTES and not of_speed(registered()[one.check])
+    if one.name not in _SLOW and not of_speed(registered()[one.check])
 }
 """In CI each file of checks has one, but for checks that compare times, to which no test is held; the others are
 `long`."""
