@@ -134,15 +134,6 @@ def test_an_extension_module_is_taken_at_its_word() -> None:
     assert target_problem("math:no_such_function") is None
 
 
-def test_a_plugin_importable_from_the_working_directory_only(site, tmp_path, monkeypatch) -> None:
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "local_hooks.py").write_text("def register(): ...")
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    site.distribution("dev-dist", {GENERAL: {"dev": "local_hooks:register"}})
-    _the("warning", "importable from this folder only", "local_hooks:register", "pip install")
-
-
 def test_duplicates_of_both_groups(site) -> None:
     site.platform("dev")
     site.distribution(

@@ -33,11 +33,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
 from sglang_platform.core.doctor.damaged_files import damage_of
-from sglang_platform.core.doctor.entry_points import (
-    only_importable_from_here,
-    target_problem,
-    triton_backends,
-)
+from sglang_platform.core.doctor.entry_points import target_problem, triton_backends
 from sglang_platform.core.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.installed.distributions import conflicts, installed_version
@@ -146,15 +142,6 @@ def _targets() -> Iterator[Finding]:
                 record.origin,
                 f"{record.name} = {record.value}: {problem}",
                 f"correct it in {record.origin.distribution} and install that again",
-            )
-        elif only_importable_from_here(record.value):
-            yield Finding(
-                "importable-from-here-only",
-                "warning",
-                f"the plugin {record.name!r} is importable from this folder only",
-                record.origin,
-                f"the module of {record.value} is found in the working directory, not in the environment",
-                "pip install the distribution (-e for development)",
             )
 
 

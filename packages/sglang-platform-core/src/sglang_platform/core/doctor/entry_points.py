@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from pathlib import Path
 
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import PluginOrigin
@@ -13,7 +11,7 @@ from sglang_platform.core.installed.address import Address
 from sglang_platform.core.installed.files import metadata_text
 from sglang_platform.core.installed.modules import find
 
-__all__ = ["only_importable_from_here", "reference", "target_problem", "triton_backends"]
+__all__ = ["reference", "target_problem", "triton_backends"]
 
 _TRITON = "triton.backends"
 
@@ -42,17 +40,6 @@ def target_problem(value: str) -> str | None:
     return f"the module {module!r} does not define {attribute!r}" + (
         f"; did you mean {meant!r}?" if meant else ""
     )
-
-
-def only_importable_from_here(value: str) -> bool:
-    """Whether the module is found in the working directory only, so that a process elsewhere lacks it."""
-    module, _ = reference(value)
-    script_folder = sys.path[0] if sys.path else ""
-    here = str(Path.cwd())
-    elsewhere = [entry for entry in sys.path[1:] if entry not in ("", ".")]
-    if script_folder not in ("", ".", here):
-        elsewhere.insert(0, script_folder)
-    return find(module)[0] is not None and find(module, elsewhere)[0] is None
 
 
 def triton_backends() -> list[EntryPointRecord]:

@@ -37,9 +37,8 @@ def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Fin
     """
     _log.info("asking the platform plugins")
     findings = examine(depth)  # which tells the locations of their classes
-    told = {(finding.id, finding.plugin) for finding in findings}
     _log.info("starting an interpreter in another folder")
-    findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
+    findings += examine_isolation()
     findings += examine_shared_files()
     ends = any(finding.id == "plugin-ended" for finding in findings)
     if start_host and not ends:

@@ -1,23 +1,27 @@
 """Detects plugins that can be imported only from this folder or with this PYTHONPATH.
 
 Their metadata is installed, so every process finds the entry point. Whether the module is found depends on the working
-directory and environment of the process. The check starts an interpreter in an empty folder, without PYTHONPATH.
+directory and environment of the process. The check searches the path of an interpreter in an empty folder, without
+PYTHONPATH.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.doctor.finding import Finding
-from sglang_platform.core.doctor.fresh_interpreter import found_by_a_fresh_interpreter
-from sglang_platform.core.installed.modules import find
+from sglang_platform.core.installed.modules import find, interpreter_flags
 
 __all__ = ["examine_isolation"]
 
@@ -33,10 +37,7 @@ def examine_isolation() -> Iterator[Finding]:
     if not here:
         return
     try:
-        modules, distributions = found_by_a_fresh_interpreter(
-            sorted({module for module, _ in here.values()}),
-            sorted({record.origin.distribution or "" for record in here}),
-        )
+        path = _path_elsewhere()
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         yield Finding(
             "isolation-unknown",
@@ -46,8 +47,9 @@ def examine_isolation() -> Iterator[Finding]:
             f"{type(error).__name__}: {error}",
         )
         return
+    distributions = {record.origin.distribution for record in scan.scan_paths(path).records}
     for record, (module, spec) in here.items():
-        if module not in modules and record.origin.distribution in distributions:
+        if record.origin.distribution in distributions and find(module, path)[0] is None:
             place = spec.origin or next(iter(spec.submodule_search_locations or ()), "")
             yield Finding(
                 "importable-from-here-only",
@@ -61,6 +63,23 @@ def examine_isolation() -> Iterator[Finding]:
                 "pip install the distribution again (-e for development); for an editable install, check that its "
                 "source folder is still where it was",
             )
+
+
+def _path_elsewhere() -> list[str]:
+    """`sys.path` in an empty folder, without PYTHONPATH. Raises OSError or subprocess.SubprocessError."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as empty:
+        run = subprocess.run(
+            [sys.executable, *interpreter_flags(), "-c", "import json, sys; print(json.dumps(sys.path))"],
+            cwd=empty,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    path: list[str] = json.loads(run.stdout.splitlines()[-1])
+    return [entry for entry in path if entry]
 
 
 def _through_pythonpath(place: str) -> bool:

@@ -1,7 +1,6 @@
 """Finding a module and its parent packages without importing any of them.
 
-Uses the standard library only, so that an interpreter that cannot import this project can run its source: see
-`doctor.isolation`. Every process that registers a hook imports this file.
+Every process that registers a hook imports this file.
 """
 
 from __future__ import annotations
