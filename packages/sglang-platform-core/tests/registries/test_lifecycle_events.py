@@ -24,16 +24,13 @@ names = st.sampled_from("abcde")
 subsets = st.sets(st.sampled_from([*events.EVENTS, *events.QUERIES]), min_size=1)
 
 
-@given(st.lists(st.tuples(names, subsets, st.integers(-2, 2)), unique_by=lambda t: t[0]), st.data())
-def test_dispatch_reaches_exactly_those_that_implement(rows: Any, data: Any) -> None:
+@given(st.lists(st.tuples(names, subsets, st.integers(-2, 2)), unique_by=lambda t: t[0]))
+def test_dispatch_reaches_exactly_those_that_implement(rows: Any) -> None:
     events.reset()
     log: list[Any] = []
     for name, methods, priority in rows:
         register_forward_hook(name, Listener(name, methods, log), priority)
-    removed = data.draw(st.sets(st.sampled_from([row[0] for row in rows]))) if rows else set()
-    for name in removed:
-        assert events.unregister_forward_hook(name)
-    order = [row for row in sorted(rows, key=lambda r: (r[2], r[0])) if row[0] not in removed]
+    order = sorted(rows, key=lambda r: (r[2], r[0]))
     for event in events.EVENTS:
         log.clear()
         events.dispatch(event, 1, 2)

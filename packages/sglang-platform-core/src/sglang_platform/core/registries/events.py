@@ -23,7 +23,6 @@ __all__ = [
     "query_any",
     "query_collect",
     "register_forward_hook",
-    "unregister_forward_hook",
     "when_heard",
 ]
 
@@ -77,11 +76,6 @@ def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
         if event not in before:
             for hear in tuple(_hearers):
                 hear(event)
-
-
-def unregister_forward_hook(name: str) -> bool:
-    """Unregister the object; False if there is none of that name."""
-    return listeners.remove(name)
 
 
 def dispatch(event: str, *args: Any) -> None:

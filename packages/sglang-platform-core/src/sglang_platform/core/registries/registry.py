@@ -77,13 +77,11 @@ class Registry(Generic[T]):
         for call in waiting:
             call()
 
-    def remove(self, id: str) -> bool:
-        """Forget the part; False where there is none of that id."""
-        return self._drop(lambda one: one.id == id)
-
-    def withdraw(self, origin: PluginOrigin) -> bool:
-        """Forget the parts of a plugin; False where it has none."""
-        return self._drop(lambda one: one.origin == origin)
+    def withdraw(self, origin: PluginOrigin) -> None:
+        """Forget the parts of a plugin."""
+        with self._lock:
+            self._keep({id: one for id, one in self._by_id.items() if one.origin != origin})
+        self._changed()
 
     def call(self, entry: Entry[T], name: str, part: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call a function of the part and return its result. Raises RegistryError, from its cause, if it raises."""
@@ -120,14 +118,6 @@ class Registry(Generic[T]):
             self._keep({})
             self._waiting.clear()
         self._changed()
-
-    def _drop(self, leaves: Callable[[Entry[T]], bool]) -> bool:
-        with self._lock:
-            kept = {id: one for id, one in self._by_id.items() if not leaves(one)}
-            found = len(kept) < len(self._by_id)
-            self._keep(kept)
-        self._changed()
-        return found
 
     def _keep(self, entries: dict[str, Entry[T]]) -> None:
         self._by_id = entries
