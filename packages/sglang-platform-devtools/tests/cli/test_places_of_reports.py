@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.cli.output import ensure_writable, write_text
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.devtools.cli.output_file import ensure_writable, write_text
 
 PLACES = {
     "a pipe that nobody reads": "it is a pipe that nobody reads",

@@ -14,9 +14,9 @@ from sglang_platform.core.cli.output import (
     JsonOption,
     print_json,
     print_refusal,
-    write_text,
 )
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.devtools.cli.output_file import write_text
 
 __all__ = ["merge"]
 

@@ -14,14 +14,13 @@ import typer
 from sglang_platform.core.cli.output import (
     NOT_UNDERSTOOD,
     JsonOption,
-    ensure_writable,
     print_json,
     print_refusal,
-    write_text,
 )
 from sglang_platform.core.cli.plugin_argument import complete
 from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.errors import PlatformError, PluginNotFound
+from sglang_platform.devtools.cli.output_file import ensure_writable, write_text
 
 __all__ = ["run"]
 

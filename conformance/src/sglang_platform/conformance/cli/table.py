@@ -11,9 +11,9 @@ import typer
 from sglang_platform.core.cli.output import (
     NOT_UNDERSTOOD,
     print_refusal,
-    write_text,
 )
 from sglang_platform.core.errors import PlatformError, visible
+from sglang_platform.devtools.cli.output_file import write_text
 
 __all__ = ["features", "kits", "table"]
 

@@ -13,9 +13,9 @@ import jsonschema
 from sglang_platform.conformance.report.badge import badge
 from sglang_platform.conformance.report.document import SCHEMA
 from sglang_platform.conformance.report.page import page
-from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.files import file_bytes
+from sglang_platform.devtools.cli.output_file import write_text
 
 __all__ = ["REPORT_FILES", "find_reports", "read_report", "schema", "write_report"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.outcome import Outcome
-from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.files import file_bytes
+from sglang_platform.devtools.cli.output_file import write_text
 
 __all__ = ["ProgressLog"]
 

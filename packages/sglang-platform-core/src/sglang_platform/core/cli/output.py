@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
-import os
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,13 +25,11 @@ __all__ = [
     "NOT_UNDERSTOOD",
     "JsonOption",
     "console",
-    "ensure_writable",
     "print_json",
     "print_refusal",
     "quiet_plugins",
     "show_slow",
     "show_stages",
-    "write_text",
 ]
 
 FOUND_A_PROBLEM = 1
@@ -57,44 +52,6 @@ def console(*, stderr: bool = False) -> Page:
     from sglang_platform.core.cli.page import Page
 
     return Page(stderr=stderr)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file that the caller asked for. Raises ConfigurationError where that cannot be."""
-    with _refused_by_name(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Of a pipe that nobody reads, opening says so at once; else it would wait for a reader without end.
-        with os.fdopen(os.open(path, _FOR_WRITING | os.O_TRUNC | os.O_NONBLOCK, 0o666), "wb") as file:
-            os.set_blocking(file.fileno(), True)
-            file.write(text.encode("utf-8", "backslashreplace"))
-
-
-def ensure_writable(path: Path) -> None:
-    """Before work whose result goes there: raises ConfigurationError as `write_text` would, and leaves no file."""
-    with _refused_by_name(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_fifo():  # whoever reads it would take this for its end
-            return
-        there = os.path.lexists(path)
-        os.close(os.open(path, _FOR_WRITING | os.O_NONBLOCK, 0o666))
-        if not there:
-            path.unlink()
-
-
-_FOR_WRITING = os.O_WRONLY | os.O_CREAT
-
-
-@contextlib.contextmanager
-def _refused_by_name(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:  # ValueError: no name of a file
-        unread = getattr(error, "errno", None) == errno.ENXIO
-        raise ConfigurationError(
-            f"{path} cannot be written",
-            why="it is a pipe that nobody reads" if unread else str(error),
-            fix="give another place",
-        ) from None
 
 
 def print_json(document: Any) -> None:

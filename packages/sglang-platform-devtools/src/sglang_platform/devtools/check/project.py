@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.installed.files import Unread, file_bytes, member_bytes
+from sglang_platform.core.installed.files import Unread, file_bytes
 from sglang_platform.devtools.check.remark import Remark
+from sglang_platform.devtools.source.opening import member_bytes
 
 __all__ = ["Project", "project_of_folder", "project_of_metadata", "project_of_wheel"]
 

@@ -17,9 +17,9 @@ from sglang_platform.core.cli.output import (
     print_json,
     print_refusal,
     show_stages,
-    write_text,
 )
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.devtools.cli.output_file import write_text
 from sglang_platform.devtools.cli.upgrade import DownloadOption, PluginSourceArgument, WheelsOption
 
 __all__ = ["check"]

@@ -16,9 +16,9 @@ from sglang_platform.core.cli.output import (
     print_json,
     print_refusal,
     show_stages,
-    write_text,
 )
 from sglang_platform.core.errors import ConfigurationError, PlatformError
+from sglang_platform.devtools.cli.output_file import write_text
 from sglang_platform.devtools.cli.upgrade import DownloadOption, WheelsOption
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from sglang_platform.core.cli.output import (
     print_json,
     print_refusal,
     show_stages,
-    write_text,
 )
 from sglang_platform.core.cli.plugin_argument import complete
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.devtools.cli.output_file import write_text
 
 __all__ = ["DownloadOption", "PluginSourceArgument", "WheelsOption", "upgrade"]
 

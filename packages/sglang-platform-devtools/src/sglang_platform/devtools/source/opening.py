@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import lzma
 import os
 import re
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.distributions import installed_version
-from sglang_platform.core.installed.files import Unread, file_bytes, member_bytes, metadata_text
+from sglang_platform.core.installed.files import LARGEST, Unread, file_bytes, metadata_text
 from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.tree import SourceTree, module_name
 
-__all__ = ["kind_of", "open_host", "open_module", "open_plugin", "open_wheel", "package_files", "package_of"]
+__all__ = [
+    "kind_of",
+    "member_bytes",
+    "open_host",
+    "open_module",
+    "open_plugin",
+    "open_wheel",
+    "package_files",
+    "package_of",
+]
 
 _VERSION = re.compile(r"\d+(\.\w+)*")
 
@@ -128,6 +139,32 @@ def open_wheel(path: Path) -> SourceTree:
     known = dict(re.findall(r"^(Name|Version): *(\S+)", metadata, re.MULTILINE))
     label = f"{known['Name']} {known.get('Version', '')} ({path.name})" if "Name" in known else path.name
     return SourceTree(label, files, read, entry_points)
+
+
+def member_bytes(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
+    """Reads members of `archive` by name. Raises Unread for what is damaged, encrypted, or larger than LARGEST."""
+
+    def read(name: str) -> bytes:
+        try:
+            with archive.open(name) as member:
+                text = member.read(LARGEST + 1)
+        # RuntimeError: encrypted, or compressed in a way that Python does not know.
+        except (
+            OSError,
+            EOFError,
+            KeyError,
+            RuntimeError,
+            ValueError,
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+        ) as error:
+            raise Unread(str(error)) from None
+        if len(text) > LARGEST:
+            raise Unread(f"it is larger than {LARGEST >> 20} MiB")
+        return text
+
+    return read
 
 
 def _from_folder(folder: Path, packages: Collection[str]) -> SourceTree:
