@@ -52,7 +52,6 @@ def info(
         except PlatformError as error:
             print_refusal(error, as_json)
             raise typer.Exit(NOT_UNDERSTOOD) from None
-    logging.getLogger(__name__).info("asking the plugins, and importing the platform's class")
     try:
         with show_stages(as_json):
             asked = {kind: ask_apart(kind, "object") for kind in kinds}

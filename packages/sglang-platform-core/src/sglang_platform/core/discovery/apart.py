@@ -101,7 +101,7 @@ class _Process:
 
     def run(self, kind: PlatformKind, depth: Depth) -> PlatformError | None:
         """None if it gave a result; else the error that names the plugin that kept it from that."""
-        ending = watch(functools.partial(decide, kind, self.known, depth), self._heard, waiting=self._waiting)
+        ending = watch(functools.partial(decide, kind, self.known, depth), self._heard)
         if ending is None and self._stopped is None:
             return None
         if ending is not None and ending.is_interrupt:
@@ -126,6 +126,9 @@ class _Process:
     def _heard(self, message: dict[str, Any]) -> float:
         if "stage" in message:
             self.stage = message["stage"]
+            plugin = self.stage["plugin"]
+            asked = PluginOrigin(*plugin) if plugin else "the base platform"
+            _log.info("%s: %s", asked, self.stage["doing"])
         elif "asked" in message:
             self.known[message["asked"]] = message
         elif "stopped" in message:
@@ -133,18 +136,6 @@ class _Process:
         else:
             self.result = {"chosen": "chosen" in message or bool(self.result), **next(iter(message.values()))}
         return float(self.stage.get("limit", 60.0))
-
-    def _waiting(self, seconds: float, stack: tuple[StackFrame, ...]) -> None:
-        place = _place(stack, self.stage.get("module", ""))
-        if self.stage.get("plugin"):
-            origin = PluginOrigin(*self.stage["plugin"])
-            _log.info(
-                "%s: %s runs for %.0f s%s",
-                origin,
-                self.stage["doing"],
-                seconds,
-                f", at {place}" if place else "",
-            )
 
 
 def _place(stack: tuple[StackFrame, ...], module: str) -> str | None:

@@ -26,6 +26,8 @@ __all__ = ["ProcessEnd", "StackFrame", "watch"]
 _DONE = "done"
 _LOOK = 0.05
 """Seconds between two looks at a process that sends nothing."""
+_TO_BEGIN = 5.0
+"""Seconds until the first message."""
 _TO_DUMP = 2.0
 """Seconds that a process has to write its stack."""
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
@@ -53,14 +55,10 @@ class ProcessEnd(NamedTuple):
 def watch(
     function: Callable[[Callable[[Any], None]], None],
     heard: Callable[[Any], float],
-    *,
-    waiting: Callable[[float, tuple[StackFrame, ...]], None] | None = None,
-    patience: float = 5.0,
 ) -> ProcessEnd | None:
     """Call `function(tell)` in a forked process, and `heard(message)` here for each `tell(message)` there.
 
     heard: returns how many seconds the process may take until its next message.
-    waiting: called once per message, after `patience` seconds, with these seconds and the stack of the process.
 
     Returns None if `function` returned. Messages are written as JSON.
     """
@@ -77,7 +75,7 @@ def watch(
             _run(function, writes, stacks)
         os.close(writes)
         try:
-            return _Watcher(pid, reads, stacks, heard, waiting, patience).result()
+            return _Watcher(pid, reads, stacks, heard).result()
         finally:
             os.close(reads)
 
@@ -85,19 +83,10 @@ def watch(
 class _Watcher:
     """The watching side of one process."""
 
-    def __init__(
-        self,
-        pid: int,
-        reads: int,
-        stacks: IO[bytes],
-        heard: Callable[[Any], float],
-        waiting: Callable[[float, tuple[StackFrame, ...]], None] | None,
-        patience: float,
-    ) -> None:
-        self.pid, self.reads, self.stacks = pid, reads, stacks
-        self.heard, self.waiting, self.patience = heard, waiting, patience
+    def __init__(self, pid: int, reads: int, stacks: IO[bytes], heard: Callable[[Any], float]) -> None:
+        self.pid, self.reads, self.stacks, self.heard = pid, reads, stacks, heard
         self.status: int | None = None
-        self.limit = patience
+        self.limit = _TO_BEGIN
 
     def result(self) -> ProcessEnd | None:
         try:
@@ -108,7 +97,7 @@ class _Watcher:
                 os.waitpid(self.pid, 0)
 
     def _until_it_ends(self) -> ProcessEnd | None:
-        buffer, started, told = b"", time.monotonic(), False
+        buffer, started = b"", time.monotonic()
         is_open = True
         while True:
             ended = self._has_ended()  # before the read, so that nothing it sent is missed
@@ -120,7 +109,7 @@ class _Watcher:
                 for message in map(json.loads, lines):
                     if message == _DONE:
                         return None
-                    self.limit, started, told = self.heard(message), time.monotonic(), False
+                    self.limit, started = self.heard(message), time.monotonic()
                 continue
             seconds = time.monotonic() - started
             if ended:
@@ -129,9 +118,6 @@ class _Watcher:
                 return ProcessEnd(_how(code), seconds, self._stack(), code == -signal.SIGINT)
             if seconds > self.limit:
                 return ProcessEnd(f"did not come back within {self.limit:.0f} s", seconds, self._dumped())
-            if not told and seconds > self.patience and self.waiting is not None:
-                told = True
-                self.waiting(seconds, self._dumped())
             if not is_open:
                 time.sleep(_LOOK)
 
