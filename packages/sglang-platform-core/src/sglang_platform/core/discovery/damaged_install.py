@@ -5,12 +5,12 @@ Python reports such a file as an import error far from the cause. Only `doctor` 
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, cause_chain, explain
+from sglang_platform.core.installed.distributions import recorded_files
 
 __all__ = ["CORE", "missing_files", "missing_files_behind", "refusing_without_core"]
 
@@ -19,17 +19,7 @@ CORE = "sglang-platform-core"
 
 def missing_files(distribution: str) -> list[str]:
     """The files in RECORD that do not exist. Empty for an editable installation, whose RECORD lists no sources."""
-    import importlib_metadata
-
-    try:
-        found = importlib_metadata.distribution(distribution)
-        # `found.files` leaves out missing files.
-        names = [row[0] for row in csv.reader((found.read_text("RECORD") or "").splitlines()) if row]
-        # Skip scripts, which lie outside: installers rewrite them.
-        inside = [name for name in names if name and not name.startswith(("/", ".."))]
-        return [name for name in inside if not os.path.lexists(str(found.locate_file(name)))]
-    except Exception:  # noqa: BLE001  (not installed, or damaged metadata: unknown)
-        return []
+    return [name for path, name, *_ in recorded_files(distribution) if not os.path.lexists(path)]
 
 
 def missing_files_behind(error: BaseException, distribution: str | None) -> tuple[str, str] | None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
-import csv
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sglang_platform.core.installed.distributions import installed_version
-from sglang_platform.core.installed.files import LARGEST, Unread, file_bytes, metadata_text
+from sglang_platform.core.installed.distributions import installed_version, recorded_files
+from sglang_platform.core.installed.files import LARGEST, Unread, file_bytes
 
 __all__ = ["Damage", "damage_of", "installed_files"]
 
@@ -48,9 +47,9 @@ class Damage(NamedTuple):
 def damage_of(distribution: str) -> Damage | None:
     """What is wrong with its files; None where nothing is, it is not installed, or its RECORD lists no file."""
     wrong, unusable = [], False
-    for path, name, digest, size in _recorded(distribution):
+    for path, name, digest, size in recorded_files(distribution):
         with contextlib.suppress(ValueError):
-            if why := _wrong(path, digest, size):
+            if digest and (why := _wrong(path, digest, size)):
                 wrong.append(f"{name} {why}")
                 unusable = unusable or not _is_usable(path)
     version = installed_version(distribution)
@@ -59,27 +58,9 @@ def damage_of(distribution: str) -> Damage | None:
 
 def installed_files(distribution: str) -> Iterator[tuple[str, str]]:
     """Path and digest of each file that it has installed, without its metadata."""
-    for path, name, digest, _ in _recorded(distribution):
-        if ".dist-info/" not in name:
+    for path, name, digest, _ in recorded_files(distribution):
+        if digest and ".dist-info/" not in name:
             yield str(path), digest
-
-
-def _recorded(distribution: str) -> Iterator[tuple[Path, str, str, str]]:
-    """Path, name, digest and size of each row of its RECORD; none where it is not installed or has no RECORD."""
-    import importlib_metadata
-
-    try:
-        found = importlib_metadata.distribution(distribution)
-        record = metadata_text(found, "RECORD")
-    except (importlib_metadata.PackageNotFoundError, ValueError, OSError):
-        return
-    root = Path(str(found.locate_file("")))
-    for line in record.splitlines():
-        with contextlib.suppress(csv.Error, StopIteration, ValueError):
-            name, digest, size = next(csv.reader([line]))
-            # Skip scripts, which lie outside: installers rewrite them.
-            if digest and not name.startswith(("/", "..")):
-                yield root / name, name, digest, size
 
 
 def _is_usable(path: Path) -> bool:
