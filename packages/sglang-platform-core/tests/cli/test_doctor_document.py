@@ -36,7 +36,7 @@ def test_people_see_the_id_too(command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"), [([], 0), (["--json"], 0), (["--nonsense"], 2), (["--deep=maybe"], 2)]
+    ("arguments", "status"), [([], 0), (["--json"], 0), (["--nonsense"], 2), (["--source-only=maybe"], 2)]
 )
 def test_exit_status_without_a_problem(command, arguments, status) -> None:
     command.platform("here", "return 'here_cls:Platform'")

@@ -47,7 +47,7 @@ def test_output_whose_reader_goes_away(words: str, tmp_path: Path) -> None:
     assert not done.stderr
 
 
-@pytest.mark.parametrize("words", ["doctor --deep", "host assumptions", "hooks check --host installed"])
+@pytest.mark.parametrize("words", ["host assumptions", "hooks check --host installed"])
 def test_ctrl_c(words: str, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, *words.split()],

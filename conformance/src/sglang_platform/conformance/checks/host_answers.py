@@ -30,7 +30,7 @@ _check = partial(check, level=Level.HOST, requires=[engine()], hosts=("sglang",)
 
 @_check(
     seconds=_START_SECONDS,
-    fix="read the lines that SGLang printed last; `sglang-platform doctor --deep` examines its view of the platform",
+    fix="read the lines that SGLang printed last, and what `sglang-platform doctor` finds",
 )
 def engine_starts(subject: Subject) -> None:
     """SGLang starts on the platform and loads a model."""

@@ -36,14 +36,6 @@ _LEFT_OUT = {
     "object": None,
 }
 
-DeepOption = Annotated[
-    bool,
-    typer.Option(
-        "--deep",
-        help="Also start SGLang's platform in a process of its own and ask it. Imports torch and SGLang: slow.",
-    ),
-]
-
 SourceOption = Annotated[
     bool,
     typer.Option("--source-only", help="Never start SGLang, also not for a platform on its own classes."),
@@ -58,7 +50,6 @@ ImportOption = Annotated[
 
 def doctor(
     plugin: PluginArgument = None,
-    deep: DeepOption = False,
     source_only: SourceOption = False,
     import_class: ImportOption = False,
     as_json: JsonOption = False,
@@ -72,20 +63,13 @@ def doctor(
     installed.
     """
     from sglang_platform.core.doctor.examination import examine_everything
-    from sglang_platform.core.doctor.finding import describe, worst_first
+    from sglang_platform.core.doctor.finding import describe
 
     named = named_or_exit(plugin, as_json)
     gc.disable()  # syntax trees are many objects and no garbage
-    answers = None
     with quiet_plugins(), show_stages(as_json):
         depth: Depth = "object" if not source_only else "class" if import_class else "choice"
         findings = examine_everything(start_host=not source_only, depth=depth)
-        if deep:
-            from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
-
-            typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
-            answers = ask_host()
-            findings = worst_first([*findings, *examine_answers(answers)])
     if named is not None:
         findings = [
             one for one in findings if one.plugin is None or one.plugin.distribution == named.distribution
@@ -95,8 +79,6 @@ def doctor(
         document: dict[str, Any] = {"schema": SCHEMA, "findings": [describe(finding) for finding in findings]}
         if left_out is not None:
             document["not_looked_at"] = left_out
-        if deep:
-            document["host"] = answers
         print_json(document)
     else:
         _print(findings, left_out)

@@ -37,7 +37,7 @@ COMMAND_GROUP = "sglang_platform.cli"
 """Subcommands of `sglang-platform`: a `typer.Typer` or a function under the subcommand's name."""
 
 DOCTOR_GROUP = "sglang_platform.doctor"
-"""Extensions of `doctor`: `sources` reads sources, `live_platform` examines the platform of a running SGLang."""
+"""Extensions of `doctor`: `sources` reads sources."""
 
 OWN_PLUGIN = "sglang_platform_core"
 """Core's general plugin, through which the host's plugin loader calls this project."""

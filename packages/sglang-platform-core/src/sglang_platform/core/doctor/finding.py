@@ -85,14 +85,7 @@ FindingId = Literal[
     "hook-unclear",
     "host-patched",
     # a running SGLang
-    "host-not-installed",
     "host-failed",
-    "host-refused",
-    "host-platform-differs",
-    "host-platform-same",
-    "host-helper-mismatch",
-    "host-helper-failed",
-    "host-helpers",
 ]
 """The kind of a finding. An id never changes its meaning."""
 

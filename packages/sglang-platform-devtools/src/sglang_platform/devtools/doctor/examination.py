@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.doctor.finding import Finding
-from sglang_platform.core.doctor.host_answers import examined_live
 from sglang_platform.devtools.doctor.entry_functions import examine_entry_functions
 from sglang_platform.devtools.doctor.hook_targets import examine_hook_targets
+from sglang_platform.devtools.doctor.host_answers import examined_live
 from sglang_platform.devtools.doctor.platform_classes import examine_platform_classes
 from sglang_platform.devtools.doctor.plugin_sources import examine_plugin_sources
 from sglang_platform.devtools.source.environment import Environment

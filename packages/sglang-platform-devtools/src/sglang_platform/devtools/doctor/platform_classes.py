@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.discovery import current
 from sglang_platform.core.doctor.finding import Finding
-from sglang_platform.core.doctor.host_answers import ask_host, examine_answers, examine_live
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.doctor.class_shape import ClassShape, ShapeBuilder, UnreadableClass
 from sglang_platform.devtools.doctor.core_overrides import examine_core_class, refused_class
+from sglang_platform.devtools.doctor.host_answers import ask_host, examine_live
 from sglang_platform.devtools.doctor.host_overrides import examine_host_class
 from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
 from sglang_platform.devtools.doctor.platform_location import PlatformLocation, platform_locations
@@ -37,12 +37,10 @@ def examine_platform_classes(lookup: Lookup, *, start_host: bool) -> Iterator[Fi
             one.origin == origin and one.outcome == "chosen" for one in trace.candidates
         )
         if active and start_host and host is not None and not _is_cores(builder, named):
-            answers = ask_host() or {}
-            found = examine_live(answers)
-            if found is not None:
-                yield from found
+            answers = ask_host()
+            yield from examine_live(answers)
+            if answers.get("classes") is not None:
                 continue
-            yield from examine_answers(answers)
         if not isinstance(named, PlatformLocation):
             yield _unread(named, f"the source of {named.name} does not spell out where its class is")
             continue
