@@ -457,8 +457,16 @@ def assumptions(session: nox.Session) -> None:
     """
     python = host(session)
     releases = [*(session.posargs or ASSUMPTIONS_OF), "installed"]
-    run(session, str(Path(python).parent / "sglang-platform"), "host", "assumptions", "--page", "docs/assumptions.md",
-        *KNOWN_WHEELS, *(word for one in releases for word in ("--host", one)))  # fmt: skip
+    run(
+        session,
+        python,
+        "-m",
+        "tools.assumptions",
+        "--output",
+        "docs/assumptions.md",
+        *KNOWN_WHEELS,
+        *releases,
+    )
 
 
 @nox.session(venv_backend="none")

@@ -15,7 +15,6 @@ from sglang_platform.core.cli.app import app
 from sglang_platform.core.hooks import registry
 from sglang_platform.core.hooks.patching.engine import HookEngine
 from sglang_platform.core.hooks.registry import HookRegistry
-from sglang_platform.devtools.assumptions.page import assumptions_page
 from sglang_platform.devtools.assumptions.seam_hooks import seams_of
 from sglang_platform.devtools.assumptions.survey import survey_of
 from sglang_platform.devtools.source.opening import open_host
@@ -47,14 +46,6 @@ def test_json_has_each_place_with_its_line() -> None:
         lines = (HOST / "sglang" / site["path"]).read_text().splitlines()
         assert " ".join(lines[site["line"] - 1].split()) == site["text"]
     assert sum(sum(one.values()) for one in found["counts"].values()) == len(found["sites"])
-
-
-def test_a_page_of_two_releases(tmp_path: Path) -> None:
-    run("--host", str(HOST), "--host", str(HOST), "--page", str(tmp_path / "page.md"))
-    text = (tmp_path / "page.md").read_text()
-    assert text.count("`--enable-lora`") == 1
-    survey = survey_of(open_host(str(HOST), {"sglang"}))
-    assert f"| {survey.number_of(kind='triton')} |" in assumptions_page([survey])
 
 
 def test_a_host_that_is_none(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
     places     classifies one expression              settings   attributes and functions that hold a server argument
     reach      reachability of each function          carried    places that the adapter's seams cover
     features   the feature that a module belongs to   survey     one whole release
-    table      the survey as text and JSON            page       several releases as a page of the documentation
+    table      the survey as text and JSON
 
 Nothing of the host is imported or run. The survey assumes a device that the host does not know by name and that does
 not launch Triton kernels.

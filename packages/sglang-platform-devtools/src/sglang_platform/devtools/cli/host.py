@@ -102,9 +102,6 @@ def assumptions(
         typer.Option("--argument", help="Only what one server argument leads to, e.g. lora_backend."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also each place that is not gated.")] = False,
-    page: Annotated[
-        Path | None, typer.Option("--page", help="Write the releases as one page of the documentation.")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Every place in SGLang's source that takes CUDA for granted or asks for it, and what leads there.
@@ -113,7 +110,6 @@ def assumptions(
 
     Exit status 2: something given cannot be read.
     """
-    from sglang_platform.devtools.assumptions.page import assumptions_page
     from sglang_platform.devtools.assumptions.table import chosen, describe_survey, print_survey
 
     try:
@@ -123,10 +119,8 @@ def assumptions(
                 survey = _survey(where, wheels, download=download)
             surveys.append(survey)
             sites = chosen(survey.sites, feature, argument)
-            if not as_json and page is None:
+            if not as_json:
                 print_survey(console(), survey, sites, every=every)
-        if page is not None:
-            write_text(page, assumptions_page(surveys))
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None

@@ -1,0 +1,17 @@
+"""The page of what releases of SGLang assume of CUDA, on the invented host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.assumptions.__main__ import main, surveyed
+from tools.assumptions.page import assumptions_page
+
+HOST = Path(__file__).parents[2] / "packages/sglang-platform-devtools/tests/assumptions/host"
+
+
+def test_a_page_of_two_releases(tmp_path: Path) -> None:
+    assert main(["--output", str(tmp_path / "page.md"), str(HOST), str(HOST)]) == 0
+    assert (tmp_path / "page.md").read_text().count("`--enable-lora`") == 1
+    survey = surveyed(str(HOST), None)
+    assert f"| {survey.number_of(kind='triton')} |" in assumptions_page([survey])

@@ -1,0 +1,1 @@
+"""Where releases of SGLang take CUDA for granted, as a page: `nox -s assumptions`."""
