@@ -8,8 +8,8 @@ import pytest
 from import_graph import DISTRIBUTIONS
 from line_counts import lines_by_room, page
 
-MOST_OF_CORE = 35_000
-"""Lines of core's source files, with docstrings, comments and blank lines; rounded up to the next 500."""
+MOST_OF_CORE = 34_300
+"""Lines of core's source files, with docstrings, comments and blank lines; rounded up to the next hundred."""
 
 
 def test_core_stays_small() -> None:

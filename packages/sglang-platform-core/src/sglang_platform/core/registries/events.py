@@ -79,24 +79,24 @@ def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
 
 
 def dispatch(event: str, *args: Any) -> None:
-    """Call `event` on every object that implements it. Raises RegistryError for an unknown event."""
-    for method in _of(event, EVENTS):
+    """Call `event` on every object that implements it."""
+    for method in _methods[event]:
         method(*args)
 
 
 def is_heard(event: str) -> bool:
     """Whether any object implements `event`."""
-    return bool(_of(event, _KNOWN))
+    return bool(_methods[event])
 
 
 def query_any(event: str, *args: Any) -> bool:
     """Whether any object returns a true value; stops at the first one."""
-    return any(method(*args) for method in _of(event, QUERIES))
+    return any(method(*args) for method in _methods[event])
 
 
 def query_collect(event: str, *args: Any) -> list[Any]:
     """The answers of all objects that implement `event`, except None."""
-    answers = [method(*args) for method in _of(event, QUERIES)]
+    answers = [method(*args) for method in _methods[event]]
     return [answer for answer in answers if answer is not None]
 
 
@@ -113,17 +113,6 @@ def reset() -> None:
     """Forget all objects. For tests."""
     listeners.clear()
     _hearers.clear()
-
-
-def _of(event: str, known: dict[str, str]) -> tuple[Callable[..., Any], ...]:
-    if event not in known:
-        meant = nearest(event, known)
-        raise RegistryError(
-            f"{event!r} is no lifecycle {'event' if known is EVENTS else 'query'}"
-            + (f"; did you mean {meant!r}?" if meant else ""),
-            why=f"there are {', '.join(known)}",
-        )
-    return _methods[event]
 
 
 def _collect() -> None:

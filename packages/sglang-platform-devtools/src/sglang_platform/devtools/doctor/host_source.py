@@ -95,10 +95,6 @@ class HostSource:
         spelled = re.compile(rb"[.\"']%s\b" % name.encode())
         return any(spelled.search(self.tree.text(one)) for one in self.tree.containing(name.encode()))
 
-    def homes_of(self, name: str) -> list[str]:
-        """The modules with a top-level function or class of this name."""
-        return self.tree.defining(name)
-
     @functools.cached_property
     def tree(self) -> SourceTree:
         return open_host("installed", {"sglang"})
