@@ -26,6 +26,7 @@ from sglang_platform.core.hooks.references.swaps import (
     in_mapping,
     in_partial,
 )
+from sglang_platform.core.hooks.targets import own_names
 
 __all__ = ["Namespaces", "change_holders"]
 
@@ -216,10 +217,4 @@ def _is_of_bases(holder: tuple[Any, ...], names: _Names) -> bool:
 
 def _instance_dict(thing: object) -> dict[str, Any]:
     """The instance dict of an object, read without running its code; empty if it has none."""
-    if isinstance(thing, type | types.ModuleType):
-        return {}
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return {} if isinstance(thing, type | types.ModuleType) else own_names(thing)

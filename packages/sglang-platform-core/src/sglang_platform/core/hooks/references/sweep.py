@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from sglang_platform.core.hooks.references.holders import Namespaces, change_holders
 from sglang_platform.core.hooks.references.swaps import Swap, in_mapping, rebase_subclasses
+from sglang_platform.core.hooks.targets import own_names
 
 __all__ = ["module_namespaces", "sweep"]
 
@@ -35,11 +36,8 @@ def module_namespaces() -> Namespaces:
     # Foreign dicts are always copied atomically: while items() is turned into a list, garbage collection may run code,
     # and another thread may change the dict.
     for name, module in sys.modules.copy().items():
-        try:
-            namespace = object.__getattribute__(module, "__dict__")
-        except AttributeError:  # None, or an object without a namespace
-            continue
-        if isinstance(namespace, dict):
+        namespace = own_names(module)
+        if namespace:  # None in sys.modules has none
             found.setdefault(id(namespace), (name, namespace))
     return found
 
