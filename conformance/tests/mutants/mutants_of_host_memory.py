@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,8 +16,30 @@ from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.host_memory import HostMemory
 from sglang_platform.core.memory.memory_saver import MemorySaver
 
+GETTERS = {
+    HostMemory: "get_host_memory_cls",
+    MemorySaver: "get_memory_saver_cls",
+    TransferEngine: "get_transfer_engine_cls",
+}
 
-class _OneForAll(HostMemory):
+
+def part(**said: str) -> Callable[[type], type]:
+    """Decorates the wrong part; the mutant, under its name, is a platform that has it."""
+
+    def register(wrong: type) -> type:
+        getter = next(GETTERS[base] for base in wrong.__mro__ if base in GETTERS)
+        methods = {getter: lambda self: wrong, "__module__": wrong.__module__}
+        return mutant(**said)(type(wrong.__name__, (ReferencePlatform,), methods))  # type: ignore[no-any-return,arg-type]
+
+    return register
+
+
+@part(
+    check="memory.host_memory_is_lent_once",
+    defect="host memory of one shape is kept, and lent for keys and for values",
+    says="twice",
+)
+class HostMemoryKept(HostMemory):
     def __init__(self, pins: bool) -> None:
         super().__init__(pins)
         self._kept: dict[Any, torch.Tensor] = {}
@@ -28,65 +51,45 @@ class _OneForAll(HostMemory):
         return self._kept[key]
 
 
-@mutant(
-    check="memory.host_memory_is_lent_once",
-    defect="host memory of one shape is kept, and lent for keys and for values",
-    says="twice",
+@part(
+    check="memory.host_copies_follow_their_slots",
+    defect="where the target is consecutive the source is taken to be so as well",
+    says="copy_slots()",
 )
-class HostMemoryKept(ReferencePlatform):
-    def get_host_memory_cls(self) -> type:
-        return _OneForAll
-
-
-class _RunsOfTheTarget(HostMemory):
+class RunsOfTheTarget(HostMemory):
     def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
         if to.numel() > 1 and bool((to.diff() == 1).all()):
             from_ = torch.arange(int(from_[0]), int(from_[0]) + from_.numel()).clamp(max=len(sources[0]) - 1)
         super().copy_slots(sources, targets, from_, to)
 
 
-@mutant(
-    check="memory.host_copies_follow_their_slots",
-    defect="where the target is consecutive the source is taken to be so as well",
-    says="copy_slots()",
-)
-class RunsOfTheTarget(ReferencePlatform):
-    def get_host_memory_cls(self) -> type:
-        return _RunsOfTheTarget
-
-
-class _SixteenBuffers(HostMemory):
-    def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
-        super().copy_slots(sources[:16], targets[:16], from_, to)
-
-
-@mutant(
+@part(
     check="memory.host_copies_follow_their_slots",
     defect="a launch copies sixteen buffers, and there is one only",
     says="of 32",
 )
-class SixteenBuffersAtOnce(ReferencePlatform):
-    def get_host_memory_cls(self) -> type:
-        return _SixteenBuffers
+class SixteenBuffersAtOnce(HostMemory):
+    def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
+        super().copy_slots(sources[:16], targets[:16], from_, to)
 
 
-class _InTurns(HostMemory):
+@part(
+    check="memory.host_pages_are_copied_whole",
+    defect="sources are taken for keys and values in turns",
+    says="copy_pages_out()",
+)
+class KeysAndValuesInTurns(HostMemory):
     def copy_pages_out(self, sources: Any, targets: Any, from_: Any, to: Any, page_size: int) -> None:
         turned = [source for at in range(len(targets)) for source in sources[at :: len(targets)]]
         super().copy_pages_out(turned, targets, from_, to, page_size)
 
 
-@mutant(
-    check="memory.host_pages_are_copied_whole",
-    defect="sources are taken for keys and values in turns",
-    says="copy_pages_out()",
+@part(
+    check="memory.host_copies_keep_no_memory",
+    defect="what is copied is held, since a copy may still be under way",
+    says="copies between the device and host memory leave more",
 )
-class KeysAndValuesInTurns(ReferencePlatform):
-    def get_host_memory_cls(self) -> type:
-        return _InTurns
-
-
-class _HoldsSources(HostMemory):
+class CopiesHoldTheirSources(HostMemory):
     """Until the engine ends."""
 
     def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
@@ -94,48 +97,33 @@ class _HoldsSources(HostMemory):
         super().copy_slots(sources, targets, from_, to)
 
 
-@mutant(
-    check="memory.host_copies_keep_no_memory",
-    defect="what is copied is held, since a copy may still be under way",
-    says="copies between the device and host memory leave more",
+@part(
+    check="memory.released_memory_comes_back",
+    defect="resume() always says that the memory lies where it lay, and graphs read what others hold now",
+    says="lies elsewhere",
 )
-class CopiesHoldTheirSources(ReferencePlatform):
-    def get_host_memory_cls(self) -> type:
-        return _HoldsSources
-
-
-class _NothingMoved(MemorySaver):
+class NothingMoved(MemorySaver):
     def resume(self, tag: str) -> bool:
         super().resume(tag)
         return False
 
 
-@mutant(
-    check="memory.released_memory_comes_back",
-    defect="resume() always says that the memory lies where it lay, and graphs read what others hold now",
-    says="lies elsewhere",
-)
-class NothingMoved(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _NothingMoved
-
-
-class _Emptied(MemorySaver):
-    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
-        super().release(tag, tensors)
-
-
-@mutant(
+@part(
     check="memory.released_memory_comes_back",
     defect="weights that were to be kept are gone after a resume",
     says="hold something else",
 )
-class WeightsEmptied(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _Emptied
+class WeightsEmptied(MemorySaver):
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        super().release(tag, tensors)
 
 
-class _KeptOnce(MemorySaver):
+@part(
+    check="memory.released_memory_comes_back",
+    defect="what a tag held is kept at its first release only",
+    says="the second time",
+)
+class KeptAtTheFirstRelease(MemorySaver):
     def __init__(self) -> None:
         super().__init__()
         self._seen: set[str] = set()
@@ -145,17 +133,12 @@ class _KeptOnce(MemorySaver):
         self._seen.add(tag)
 
 
-@mutant(
-    check="memory.released_memory_comes_back",
-    defect="what a tag held is kept at its first release only",
-    says="the second time",
+@part(
+    check="memory.released_memory_is_free",
+    defect="what is to be kept is copied on the device itself, which has no more room then",
+    says="bytes that are released",
 )
-class KeptAtTheFirstRelease(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _KeptOnce
-
-
-class _OnTheDevice(MemorySaver):
+class KeptOnTheDevice(MemorySaver):
     def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
         tensors = list(tensors)
         self._copies = [one.clone() for one in tensors] if keep_content else []
@@ -166,17 +149,12 @@ class _OnTheDevice(MemorySaver):
         return super().resume(tag)
 
 
-@mutant(
-    check="memory.released_memory_is_free",
-    defect="what is to be kept is copied on the device itself, which has no more room then",
-    says="bytes that are released",
+@part(
+    check="memory.released_contents_are_not_kept",
+    defect="what every release kept of the weights is kept for good",
+    says="releases and resumes leave more",
 )
-class KeptOnTheDevice(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _OnTheDevice
-
-
-class _EachIsKept(MemorySaver):
+class EachContentIsKept(MemorySaver):
     def __init__(self) -> None:
         super().__init__()
         self._history: list[Any] = []
@@ -186,17 +164,12 @@ class _EachIsKept(MemorySaver):
         return super().resume(tag)
 
 
-@mutant(
-    check="memory.released_contents_are_not_kept",
-    defect="what every release kept of the weights is kept for good",
-    says="releases and resumes leave more",
+@part(
+    check="memory.released_memory_comes_back",
+    defect="packed weights of whole numbers come back as zeros",
+    says="hold something else",
 )
-class EachContentIsKept(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _EachIsKept
-
-
-class _FloatsAlone(MemorySaver):
+class WholeNumbersEmptied(MemorySaver):
     def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
         tensors = list(tensors)
         super().release(tag, tensors, keep_content=keep_content)
@@ -210,17 +183,12 @@ class _FloatsAlone(MemorySaver):
         return answer
 
 
-@mutant(
-    check="memory.released_memory_comes_back",
-    defect="packed weights of whole numbers come back as zeros",
-    says="hold something else",
+@part(
+    check="memory.transfers_reach_their_places",
+    defect="the list of blocks is the engine's, and four threads write into it",
+    says="the peer's buffer",
 )
-class WholeNumbersEmptied(ReferencePlatform):
-    def get_memory_saver_cls(self) -> type:
-        return _FloatsAlone
-
-
-class _OneThread(TransferEngine):
+class BlocksOfAllThreads(TransferEngine):
     """Blocks of all threads meet in one list."""
 
     _all: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -234,17 +202,12 @@ class _OneThread(TransferEngine):
         return super().batch_transfer_sync_write(session, *map(list, self._all))
 
 
-@mutant(
+@part(
     check="memory.transfers_reach_their_places",
-    defect="the list of blocks is the engine's, and four threads write into it",
+    defect="a block longer than a page of memory ends with it",
     says="the peer's buffer",
 )
-class BlocksOfAllThreads(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _OneThread
-
-
-class _FirstLength(TransferEngine):
+class BlocksOfAPage(TransferEngine):
     def batch_transfer_sync_write(
         self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
     ) -> int:
@@ -253,17 +216,12 @@ class _FirstLength(TransferEngine):
         )
 
 
-@mutant(
-    check="memory.transfers_reach_their_places",
-    defect="a block longer than a page of memory ends with it",
-    says="the peer's buffer",
+@part(
+    check="memory.transfers_keep_nothing",
+    defect="the connection of the transfer before is kept, and another opened",
+    says="more open files each time",
 )
-class BlocksOfAPage(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _FirstLength
-
-
-class _Connects(TransferEngine):
+class ConnectsForEachTransfer(TransferEngine):
     """Each transfer goes to a peer of its own name."""
 
     def _peer(self, session: str) -> Any:
@@ -272,17 +230,12 @@ class _Connects(TransferEngine):
         return super()._peer(session)
 
 
-@mutant(
+@part(
     check="memory.transfers_keep_nothing",
-    defect="the connection of the transfer before is kept, and another opened",
-    says="more open files each time",
+    defect="the lists of blocks that were sent are kept",
+    says="more objects of Python each time",
 )
-class ConnectsForEachTransfer(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _Connects
-
-
-class _Lists(TransferEngine):
+class BlocksAreListed(TransferEngine):
     def batch_transfer_sync_write(
         self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
     ) -> int:
@@ -290,17 +243,12 @@ class _Lists(TransferEngine):
         return super().batch_transfer_sync_write(session, addresses, peer_addresses, lengths)
 
 
-@mutant(
-    check="memory.transfers_keep_nothing",
-    defect="the lists of blocks that were sent are kept",
-    says="more objects of Python each time",
+@part(
+    check="memory.transfers_that_fail_say_so",
+    defect="a transfer is queued, and its end is not waited for",
+    says="the peer is gone",
 )
-class BlocksAreListed(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _Lists
-
-
-class _Queued(TransferEngine):
+class TransfersAreQueued(TransferEngine):
     def batch_transfer_sync_write(
         self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
     ) -> int:
@@ -309,17 +257,12 @@ class _Queued(TransferEngine):
         return 0
 
 
-@mutant(
+@part(
     check="memory.transfers_that_fail_say_so",
-    defect="a transfer is queued, and its end is not waited for",
-    says="the peer is gone",
+    defect="any memory of the process is read and written for whoever asks",
+    says="not registered",
 )
-class TransfersAreQueued(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _Queued
-
-
-class _WholeProcess(TransferEngine):
+class WholeProcessIsRegistered(TransferEngine):
     def _region(self, address: int, length: int) -> Any:
         try:
             return super()._region(address, length)
@@ -327,13 +270,3 @@ class _WholeProcess(TransferEngine):
             if any(one.start <= address < one.start + one.length for one in self._regions):
                 raise
             return _Region(address, length, None), 0
-
-
-@mutant(
-    check="memory.transfers_that_fail_say_so",
-    defect="any memory of the process is read and written for whoever asks",
-    says="not registered",
-)
-class WholeProcessIsRegistered(ReferencePlatform):
-    def get_transfer_engine_cls(self) -> type:
-        return _WholeProcess
