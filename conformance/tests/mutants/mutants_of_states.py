@@ -48,7 +48,7 @@ def mask(
 
 
 def _platform(wrong: Function, check: str, defect: str, says: str, **methods: Function) -> type:
-    cls = type(wrong.__name__, (ReferencePlatform,), {**methods, "__module__": __name__})
+    cls = type(wrong.__name__, (ReferencePlatform,), {**methods, "__module__": wrong.__module__})
     return mutant(check=f"kernels.{check}", defect=defect, says=says)(cls)  # type: ignore[no-any-return]
 
 
