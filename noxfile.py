@@ -815,10 +815,18 @@ def wheels(session: nox.Session) -> None:
     install_built(session)
 
 
+UNSEEN_PLATFORMS = "8b44ad9bc71444b6e60e7bf22c95cab38f7a92da"
+"""The last commit with the platforms that the suite had not seen: a release has them in an archive."""
+
+
 @nox.session
 def release(session: nox.Session) -> None:
-    """The rehearsal of a release: `wheels`, then SGLang beside them by `host requirements`, a generation, and README's
-    commands, in an empty folder."""
+    """The rehearsal of a release: its archive of evidence, `wheels`, then SGLang beside them by `host requirements`, a
+    generation, and README's commands, in an empty folder."""
+    archive = ROOT / "build" / "evidence" / "unseen_platforms.tar.gz"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    words = ("-o", str(archive), UNSEEN_PLATFORMS, "conformance/tests/mutants/unseen")
+    session.run("git", "archive", *words, external=True)
     install_built(session)
     work = Path(session.create_tmp()).resolve() / "newcomer"
     shutil.rmtree(work, ignore_errors=True)

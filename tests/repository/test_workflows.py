@@ -73,6 +73,15 @@ def test_the_nightly_workflow_runs_the_sessions_of_nightly() -> None:
     assert workflow["jobs"]["session"]["strategy"]["matrix"]["session"] == listed("NIGHTLY")
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_who_runs_a_release_has_the_history_that_it_archives(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    for job in workflow["jobs"].values():
+        if "release" in named_by({"jobs": {"one": job}}):
+            (checkout,) = [one for one in job["steps"] if one.get("uses", "").startswith("actions/checkout")]
+            assert checkout["with"]["fetch-depth"] == 0
+
+
 def test_each_path_of_the_engines_of_ci_exists() -> None:
     assert [path for path in listed("ENGINES_OF_CI") if not (ROOT / path).exists()] == []
 
