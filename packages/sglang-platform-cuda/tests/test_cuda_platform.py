@@ -16,7 +16,6 @@ from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.host import PoolAsked
 from sglang_platform.core.portable import parts
-from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
 from sglang_platform.cuda import ops, probe
 from sglang_platform.cuda.device import CudaDeviceMixin
 from sglang_platform.cuda.kv_pools import STORED
@@ -100,7 +99,6 @@ def test_outside_a_host_every_part_is_its_own(monkeypatch):
     assert platform.get_kv_pool_cls(kind="nsa") is platform.get_kv_pool_cls(kind="dsa")
     assert issubclass(platform.get_paged_allocator_cls(), PagedTokenToKVPoolAllocator)
     assert issubclass(platform.get_graph_runner_cls(), GraphRunner)
-    assert issubclass(platform.get_piecewise_backend_cls(), TorchPiecewiseBackend)
     assert issubclass(platform.get_communicator_class(), DeviceCommunicator)
     name = platform.get_default_attention_backend()
     assert issubclass(platform.get_attention_backends()[name], AttentionBackend)
@@ -123,7 +121,6 @@ def test_its_part_in_a_host(host, monkeypatch):
     assert platform.get_kv_pool_cls(kind="dsa") is None
     assert platform.get_paged_allocator_cls() is not None
     assert platform.get_graph_runner_cls() is None
-    assert platform.get_piecewise_backend_cls() is None
     assert platform.get_communicator_class() is None
     with pytest.raises(NotImplementedError, match="the host chooses by model"):
         platform.get_default_attention_backend()
@@ -132,7 +129,6 @@ def test_its_part_in_a_host(host, monkeypatch):
     assert platform.get_default_attention_backend() == "sglang_platform_cuda"
     assert platform.get_kv_pool_cls(kind="mla") is None
     assert platform.get_graph_runner_cls() is not None
-    assert platform.get_piecewise_backend_cls() is not None
 
 
 @pytest.mark.parametrize(

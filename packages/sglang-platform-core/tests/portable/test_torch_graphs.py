@@ -1,4 +1,4 @@
-"""What the graph runner and the piecewise backend add, with a recording of operators standing in for CUDA's graphs.
+"""What the graph runner adds, with a recording of operators standing in for CUDA's graphs.
 
 The stand-in really replays: it runs the recorded operators again on the same tensors. What it cannot show is what only
 a GPU can: stream order, the memory pool's reuse, and kernels that refuse capture.
@@ -16,7 +16,6 @@ from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.torch.graph_runner import TorchGraphRunner
-from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend, _Memory
 
 graph = pytest.importorskip(
     "sglang_platform.example_oot.graph", reason="its recording of operators stands in"
@@ -24,10 +23,6 @@ graph = pytest.importorskip(
 
 
 class Runner(TorchGraphRunner):
-    _device_type = "cuda"
-
-
-class Pieces(TorchPiecewiseBackend):
     _device_type = "cuda"
 
 
@@ -198,70 +193,3 @@ def test_a_refused_capture_says_what_to_do(cuda: StandIn) -> None:
     assert "out of memory" in str(caught.value)
     assert "--disable-cuda-graph" in str(caught.value)
     assert "more lines" not in str(caught.value)
-
-
-def piece_of(token_counts: list[int], piece: Any, index: int) -> TorchPiecewiseBackend:
-    config = SimpleNamespace(get_capture_sizes=lambda: token_counts)
-    return Pieces(None, config, {}, "the host's pool", index, 2, [1], piece, None)
-
-
-@torch.no_grad()
-def test_pieces_around_an_eager_step_give_what_they_give_without_graphs(cuda: StandIn) -> None:
-    weight = torch.randint(-9, 10, (4, 4)).float()
-
-    def before(x: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return x @ weight, torch.empty_like(x)
-
-    def attention(q: torch.Tensor, out: torch.Tensor) -> None:
-        out.copy_(q.cumsum(0))
-
-    def after(out: torch.Tensor, tokens: int) -> torch.Tensor:
-        return out.mul_(2) + 1  # writes its input, as a fused residual does
-
-    def model(x: torch.Tensor, before: Any, after: Any) -> torch.Tensor:
-        q, out = before(x, len(x))
-        attention(q, out)
-        return after(out, len(x))  # type: ignore[no-any-return]
-
-    pieces = piece_of([8, 3], before, 0), piece_of([8, 3], after, 1)
-    stream = object()
-    for one in pieces:
-        one.stream = stream
-    inputs, replays = torch.zeros(8, 4), counter("piecewise.replays").value
-    for tokens in (8, 3):
-        for seed in range(5):
-            inputs.copy_(torch.randint(-9, 10, inputs.shape, generator=torch.Generator().manual_seed(seed)))
-            expected = model(inputs[:tokens].clone(), before, after)
-            got = model(inputs[:tokens], *pieces)
-            if (
-                seed != 1
-            ):  # the stand-in computes at capture already, and CUDA does not: replayed at once, it is twice
-                assert torch.equal(got, expected), (tokens, seed)
-    assert counter("piecewise.replays").value == replays + 2 * 2 * 3
-    assert [what for name, what in cuda.asked if name == "capture"] == [("the host's pool", stream)] * 4
-
-
-def test_a_refused_piece_says_what_to_do(cuda: StandIn) -> None:
-    cuda.refuse = True
-    backend = piece_of([8], lambda x, tokens: x + 1, 1)
-    backend(torch.zeros(8, 4), 8)
-    with pytest.raises(
-        PlatformError, match="piece 1 of the model could not be captured for 8 tokens"
-    ) as caught:
-        backend(torch.zeros(8, 4), 8)
-    assert "out of memory" in str(caught.value)
-    assert "--cuda-graph-backend-prefill disabled" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int64, torch.bool]
-)
-def test_a_reference_without_owner_has_the_place_and_the_shape(dtype: torch.dtype) -> None:
-    """Said by the array interface, which numpy reads for the memory of the host."""
-    numpy = pytest.importorskip("numpy")
-    tensor = torch.randint(0, 2, (6, 5, 4)).to(dtype).transpose(0, 1)[1:, ::2]
-    said = SimpleNamespace(__array_interface__=_Memory(tensor).__cuda_array_interface__)
-    seen = torch.from_numpy(numpy.asarray(said)).view(dtype)
-    assert seen.data_ptr() == tensor.data_ptr()
-    assert (seen.shape, seen.stride(), seen.dtype) == (tensor.shape, tensor.stride(), tensor.dtype)
-    assert torch.equal(seen.float(), tensor.float())

@@ -83,7 +83,6 @@ class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
         "allocator": "sglang_platform.cuda.allocator:CudaPagedAllocator",
         "graph_runner": "sglang_platform.cuda.graph_runner:CudaGraphRunner",
         "register_ops": "sglang_platform.cuda.ops:register",
-        "piecewise": "sglang_platform.cuda.graph_runner:CudaPiecewiseBackend",
     }
 
     @cached_property

@@ -83,7 +83,6 @@ class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
         "allocator": "sglang_platform.rocm.allocator:RocmPagedAllocator",
         "graph_runner": "sglang_platform.rocm.graph_runner:RocmGraphRunner",
         "register_ops": "sglang_platform.rocm.ops:register",
-        "piecewise": "sglang_platform.rocm.graph_runner:RocmPiecewiseBackend",
     }
 
     @cached_property

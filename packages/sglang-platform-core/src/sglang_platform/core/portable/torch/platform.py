@@ -35,7 +35,7 @@ class TorchSRTPlatform(SRTPlatform):
     """The name of the backend's own attention in the host."""
     _own_parts: ClassVar[Mapping[str, str]]
     """The import paths (`module:name`) of the backend's own parts, imported when they are used: `attention`,
-    `allocator`, `graph_runner`, `piecewise`, `register_ops` (a function of the dispatch key), and the pools by kind as
+    `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and the pools by kind as
     `kv_pools` and `kv_pools_beside_host`."""
 
     @cached_property
@@ -77,11 +77,6 @@ class TorchSRTPlatform(SRTPlatform):
     def get_graph_runner_cls(self) -> type | None:
         """Graphs of decode steps, or None where the host's own runner is to serve."""
         return self._own_where("graph_runner", "graph_runner")
-
-    def get_piecewise_backend_cls(self) -> type | None:
-        """Graphs of pieces of prefill, or None where the host's own are to serve; follows the rule of the graph
-        runner."""
-        return self._own_where("graph_runner", "piecewise")
 
     def get_communicator_class(self) -> type | None:
         """torch.distributed, or None where the host's own communicators are to serve."""
