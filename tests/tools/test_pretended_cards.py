@@ -70,6 +70,15 @@ def test_on_a_stock_installation_every_decision_is_sglangs_own() -> None:
     assert ours["parts"]["ops"] == "SGLang's"
 
 
+@pytest.mark.parametrize("libraries", [CUDA, ()])
+def test_a_start_logs_only_what_the_package_changes(libraries: tuple[str, ...]) -> None:
+    expected = ["platform: cuda at ", "cuda: allocator is its own: "]
+    if not libraries:
+        expected = [expected[0], "sgl_kernel is a stub", expected[1], "cuda: ops is its own: "]
+    log = survey(Setup("sm_90", True, libraries))["log"]
+    assert [line[: len(start)] for line, start in zip(log, expected, strict=True)] == expected, log
+
+
 @pytest.mark.skipif("SGLANG_PLATFORM_LONG" not in os.environ, reason="a process for each set-up: nox -s long")
 def test_the_page_is_what_the_cards_say_now() -> None:
     assert page({setup: survey(setup) for setup in SETUPS}) == PAGE.read_text(), (

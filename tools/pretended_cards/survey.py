@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -76,8 +77,22 @@ _MODEL = {
 }
 
 
+class _Log(logging.Handler):
+    """Keeps what our packages log at INFO or above."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
 def survey() -> dict[str, Any]:
-    """The imports, the launches, and who serves each part."""
+    """The imports, the launches, who serves each part, and what our packages log."""
+    log, logger = _Log(), logging.getLogger("sglang_platform")
+    logger.addHandler(log)
+    logger.setLevel(logging.INFO)
     from sglang.srt.platforms import current_platform
 
     imports = {name: _imported(name) for name in MODULES}
@@ -87,7 +102,7 @@ def survey() -> dict[str, Any]:
     launches = {name: _launched(arguments) for name, arguments in LAUNCHES.items()}
     rules = getattr(current_platform, "_parts", None)
     parts = {part: _server(rules, part) for part in PARTS} if rules is not None else {}
-    return {"imports": imports, "launches": launches, "parts": parts}
+    return {"imports": imports, "launches": launches, "parts": parts, "log": log.lines}
 
 
 def _imported(name: str) -> str:

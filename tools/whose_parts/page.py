@@ -22,7 +22,7 @@ source of SGLang 0.5.23, not measured on a device.
 
 The CUDA and ROCm packages keep an identity that SGLang knows, so SGLang has a part of its own for everything. One of
 ours serves where it is at least as good and takes no feature away. Elsewhere SGLang's own serves, of the exact class
-that SGLang compares with, and the log says why. The rules are `RULES` in the `platform.py` of each package;
+that SGLang compares with, and the log at DEBUG says why. The rules are `RULES` in the `platform.py` of each package;
 `SGLANG_PLATFORM_PARTS` overrides them, as [CUDA and ROCm](backends.md#whose-parts-serve-in-sglang) says.
 
 - ours, SGLang's: who serves by the rule, without any setting.

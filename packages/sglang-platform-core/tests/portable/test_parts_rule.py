@@ -138,10 +138,11 @@ def test_a_setting_that_cannot_be_read(rule, in_host, monkeypatch, setting, says
 
 
 def test_an_answer_is_logged_once_with_its_reason(rule, in_host, monkeypatch, caplog):
-    with caplog.at_level(logging.INFO, logger=parts.__name__):
+    with caplog.at_level(logging.DEBUG, logger=parts.__name__):
         for _ in range(3):
             rule.own("graph_runner")
         assert caplog.messages == ["cuda: graph_runner is the host's: it does more"]
+        assert caplog.records[0].levelno == logging.DEBUG, "what does not change is no news"
         monkeypatch.setenv(PARTS_VARIABLE, "own")
         rule.own("graph_runner")
     assert caplog.messages[1:] == [f"cuda: graph_runner is its own: {PARTS_VARIABLE} asks for it"]

@@ -2,7 +2,7 @@
 
 `SGLANG_PLATFORM_PARTS` overrides the rule: `own`, `host` or `auto` for all parts, `part=own` for one, separated by
 commas, the later entry winning: `SGLANG_PLATFORM_PARTS=own,graph_runner=host`. Outside a host every part is the
-platform's own. Each choice is logged once, with its reason.
+platform's own. Each choice is logged once with its reason, the host's at DEBUG.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class PartsRule:
         name = f"{part} ({kind})" if kind else part
         if self._said.get(name) != choice:
             self._said[name] = choice
-            server = "its own" if choice.own else "the host's"
-            _log.info("%s: %s is %s: %s", self._platform, name, server, choice.reason)
+            server, level = ("its own", logging.INFO) if choice.own else ("the host's", logging.DEBUG)
+            _log.log(level, "%s: %s is %s: %s", self._platform, name, server, choice.reason)
         return choice
 
     def own(self, part: str) -> bool:

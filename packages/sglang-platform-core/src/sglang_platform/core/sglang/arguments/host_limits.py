@@ -85,7 +85,10 @@ def overridden(cls: type, name: str) -> bool:
 
 
 def log(platform: Any) -> None:
-    """Log the limits at INFO, since a healthy start has no warnings. The report of each process lists them too."""
+    """Log the limits at INFO, since a healthy start has no warnings. The report of each process lists them too.
+
+    Not called for a device of SGLang's own, where SGLang serves what a platform does not.
+    """
     origin = getattr(platform, "_plugin_origin", None)
     for limit in limits_of(platform):
         _logger.info("platform %s on SGLang %s: %s", origin or platform, facts().version, limit)

@@ -87,8 +87,9 @@ class _StubFinder(importlib.abc.MetaPathFinder):
         return self.modules[name] or ModuleType(name, "Stands in for a library that this device lacks.")
 
     def note(self, name: str, module: ModuleType, why: str) -> None:
+        level = logging.DEBUG if name.rpartition(".")[0] in self.served else logging.INFO
         self.served[name] = module
-        _logger.info("%s is a stub in this process: it %s", name, why)
+        _logger.log(level, "%s is a stub in this process: it %s", name, why)
 
 
 class _StubLoader(importlib.abc.Loader):

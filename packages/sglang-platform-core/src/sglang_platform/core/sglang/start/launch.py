@@ -48,7 +48,7 @@ def _load() -> None:
         build_locks.sweep()
     with plugin_source(core_origin()):
         all_hooks.register_hooks(current_platform, facts())
-        if is_rebased(current_platform):
+        if is_rebased(current_platform) and current_platform.is_out_of_tree():
             host_limits.log(current_platform)
         llm_counts.register_hooks()
     llm_plugin_loop.LOOP.take_over()
