@@ -80,6 +80,7 @@ kernels)
     kill "$compile" 2>/dev/null # nothing else runs while rows are timed
     wait
     all rows 185 --steps rows
+    step decode-table 10 "$python" "$here/gpu_decode_table.py" "$results/all/gpu_all.json" "$results"
     profiler=(ncu --clock-control none --launch-count 4 --kernel-name "regex:decode|extend" --target-processes all)
     command -v ncu >/dev/null || profiler=()
     row profile-decode 30 0 "${profiler[@]}"

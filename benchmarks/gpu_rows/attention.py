@@ -11,6 +11,7 @@ from gpu_rows import Built, Row, filled
 from gpu_rows.attention_peers import (
     PAGE,
     PagedCache,
+    fa3_decode,
     flash_attn_decode,
     flash_attn_prefill,
     flashinfer_decode,
@@ -110,6 +111,7 @@ def _gqa_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     built.add(SLOTS, lambda: _single_slots(device, ours))
     built.add("flashinfer", lambda: flashinfer_decode(q, cache, v, dtype, context))
     built.add("sglang triton", lambda: sglang_decode(q, cache, v, context, dim**-0.5))
+    built.add("fa3", lambda: fa3_decode(q, cache, v, dtype))
     if not eight_bit:
         built.add("flash_attn", lambda: flash_attn_decode(q, cache, v, context))
         built.add("torch sdpa, contiguous", lambda: sdpa_decode(q, batch, context, heads, dim))

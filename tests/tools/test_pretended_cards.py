@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import cache
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tools.pretended_cards.card import CARDS
 from tools.pretended_cards.page import SETUPS, Setup, page, surveyed
 
 PAGE = Path(__file__).parents[2] / "docs" / "pretended_cards.md"
@@ -38,6 +40,7 @@ def test_sglang_imports_and_launches_without_its_libraries(architecture: str) ->
             "attention_backend": "triton",
             "sampling_backend": "pytorch",
             "page_size": 1,
+            "decode_attention_backend": None,
         }, asked
 
 
@@ -77,6 +80,42 @@ def test_a_start_logs_only_what_the_package_changes(libraries: tuple[str, ...]) 
         expected = [expected[0], "sgl_kernel is a stub", expected[1], "cuda: ops is its own: "]
     log = survey(Setup("sm_90", True, libraries))["log"]
     assert [line[: len(start)] for line, start in zip(log, expected, strict=True)] == expected, log
+
+
+def measured(card: str, folder: Path) -> str:
+    """A folder with the table of that card, on which decode of bfloat16 is faster than FA3 and Triton, by single slots
+    and by pages; of 8-bit floats by single slots, than FA3."""
+    shape = {"latent": False, "group": 2, "dim": 16}
+    decode = [
+        {**shape, "eight_bit": False, "pages": pages, "faster_than": ["fa3", "triton"]}
+        for pages in (False, True)
+    ]
+    decode.append({**shape, "eight_bit": True, "pages": False, "faster_than": ["fa3"]})
+    (folder / "decode_card.json").write_text(json.dumps({"card": card, "decode": decode}))
+    return str(folder)
+
+
+def test_decode_is_ours_where_a_table_of_the_card_says_so(tmp_path: Path) -> None:
+    """Prefill and every other decision stay SGLang's."""
+    without = survey(Setup("sm_90", True, CUDA))["launches"]
+    tables = measured(CARDS["sm_90"].name, tmp_path)
+    found = survey(Setup("sm_90", True, CUDA, tables))
+    changed = {name: launch for name, launch in found["launches"].items() if launch != without[name]}
+    assert set(changed) == {
+        "", "--kv-cache-dtype fp8_e4m3", "--quantization fp8", "--quantization w8a8_int8", "--quantization w4afp8",
+        "--quantization gguf", "--sampling-backend pytorch", "--sampling-backend flashinfer", "--page-size 64",
+        "--moe-runner-backend flashinfer_cutlass", "--moe-runner-backend cutlass", "--enable-hierarchical-cache",
+    }  # fmt: skip
+    for name, launch in changed.items():
+        assert launch == {**without[name], "decode_attention_backend": "sglang_platform_cuda"}, name
+        assert launch["attention_backend"] == "fa3", name
+    assert any("decode attention is its own" in line for line in found["log"])
+
+
+@pytest.mark.parametrize("card", ["NVIDIA H100 80GB HBM3", "NVIDIA H200 NVL"])
+def test_a_table_of_another_card_changes_nothing(tmp_path: Path, card: str) -> None:
+    tables = measured(card, tmp_path)
+    assert survey(Setup("sm_90", True, CUDA, tables)) == survey(Setup("sm_90", True, CUDA))
 
 
 @pytest.mark.skipif("SGLANG_PLATFORM_LONG" not in os.environ, reason="a process for each set-up: nox -s long")

@@ -28,6 +28,8 @@ class Setup:
     architecture: str
     plugin: bool
     libraries: tuple[str, ...]
+    tables: str = ""
+    """The folder with the package's tables of decode, its own if empty."""
 
     @property
     def title(self) -> str:
@@ -53,8 +55,9 @@ def surveyed(setup: Setup, python: str = sys.executable) -> dict[str, Any]:
     """What SGLang of that interpreter does there, as `survey` answers."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
     command = [python, "-W", "ignore", "-m", "tools.pretended_cards.survey", setup.architecture]
+    tables = [f"tables={setup.tables}"] if setup.tables else []
     done = subprocess.run(
-        [*command, "plugin" if setup.plugin else "alone", *setup.libraries],
+        [*command, "plugin" if setup.plugin else "alone", *setup.libraries, *tables],
         env=environment,
         cwd=_ROOT,
         capture_output=True,
@@ -111,7 +114,9 @@ def _decision(launch: Mapping[str, Any]) -> str:
         )
     if "failed" in launch:
         return "SGLang refuses"
-    return f"{launch['attention_backend']}, {launch['sampling_backend']}, {launch['page_size']}"
+    decode = launch["decode_attention_backend"]
+    attention = launch["attention_backend"] + (f" ({decode} in decode)" if decode else "")
+    return f"{attention}, {launch['sampling_backend']}, {launch['page_size']}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

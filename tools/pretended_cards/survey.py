@@ -1,7 +1,7 @@
 """Prints as JSON what SGLang does on a pretended card: `python -m tools.pretended_cards.survey ARCHITECTURE PLUGIN`.
 
 ARCHITECTURE names the card. PLUGIN is `plugin` with the package for the card, `alone` without. The compiled libraries
-that the card's machine has are named after it.
+that the card's machine has are named after it; `tables=FOLDER` has the package read its tables of decode there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from tools.pretended_cards.card import CARDS, install, pretend
@@ -53,15 +54,18 @@ LAUNCHES: dict[str, dict[str, Any]] = {
     "--attention-backend fa3": {"attention_backend": "fa3"},
     "--attention-backend flashinfer": {"attention_backend": "flashinfer"},
     "--attention-backend aiter": {"attention_backend": "aiter"},
+    "--decode-attention-backend triton": {"decode_attention_backend": "triton"},
     "--decode-attention-backend flashmla": {"decode_attention_backend": "flashmla", "page_size": 64},
     "--sampling-backend pytorch": {"sampling_backend": "pytorch"},
     "--sampling-backend flashinfer": {"sampling_backend": "flashinfer"},
     "--moe-runner-backend flashinfer_cutlass": {"moe_runner_backend": "flashinfer_cutlass"},
     "--moe-runner-backend cutlass": {"moe_runner_backend": "cutlass"},
+    "--page-size 64": {"page_size": 64},
+    "--enable-deterministic-inference": {"enable_deterministic_inference": True},
     "--enable-hierarchical-cache": {"enable_hierarchical_cache": True},
 }
 """By what the operator writes, the server arguments."""
-_SETTLED = ("attention_backend", "sampling_backend", "page_size")
+_SETTLED = ("attention_backend", "sampling_backend", "page_size", "decode_attention_backend")
 _MODEL = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -142,10 +146,13 @@ def _launched(arguments: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     card, with_plugin, *installed = CARDS[sys.argv[1]], sys.argv[2] == "plugin", *sys.argv[3:]
-    install(installed)
+    tables = [name for name in installed if name.startswith("tables=")]
+    install([name for name in installed if name not in tables])
     pretend(card)
     name = {"cuda": "Cuda", "rocm": "Rocm"}[card.platform]
     if with_plugin:
         place = f"sglang_platform.{card.platform}.platform:{name}SRTPlatform"
         os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{card.platform}={place}"
+        if tables:
+            resolve_name(place)._decode_tables = Path(tables[0].partition("=")[2])
     print(json.dumps(survey()))

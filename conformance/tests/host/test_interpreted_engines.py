@@ -121,6 +121,17 @@ def test_keys_are_stored_with_their_positions(tmp_path: Path, models: Path) -> N
     print(counts)
 
 
+def test_decode_beside_a_prefill_of_sglangs(tmp_path: Path, models: Path) -> None:
+    """As where a table of the card says that decode is faster: SGLang's two backends in one, over one cache."""
+    platform, environment = _found("cuda", tmp_path)
+    backends = {"prefill_attention_backend": "torch_native", "decode_attention_backend": platform}
+    served = Served("llama", {**backends, "enable_mixed_chunk": False})
+    counts = _counts_of_the_right_tokens(platform, environment, served, models)
+    assert counts["triton.attention.decodes"] > 0
+    assert counts["host.attention.calls"] > 0
+    assert counts.get("triton.attention.extends", 0) == 0
+
+
 def _counts_of_the_right_tokens(
     platform: str, environment: dict[str, str], served: Served, models: Path
 ) -> Mapping[str, int]:

@@ -54,6 +54,9 @@ class _Interpreted(ExampleOOTPlatform):
     def get_full_graph_backend_cls(self) -> None:
         """As above."""
 
+    def get_piecewise_backend_cls(self) -> None:
+        """As above."""
+
     def get_dispatch_key_name(self) -> str:
         return self._dispatch_key
 

@@ -15,6 +15,7 @@ from sglang_platform.core.errors import PluginOrigin
 __all__ = [
     "DIFFUSION_RUNTIME",
     "LLM_RUNTIME",
+    "DecodeAsked",
     "HostAdapter",
     "HostRuntime",
     "PoolAsked",
@@ -33,6 +34,22 @@ class PoolAsked(NamedTuple):
     """The reason why this launch needs the host's own class; empty if another class may be used."""
 
 
+class DecodeAsked(NamedTuple):
+    """The decode attention of a launch that the platform's backend may serve beside the host's prefill."""
+
+    beside: str
+    """The host's attention backend, which serves prefill in any case."""
+    latent: bool
+    """Absorbed MLA: one latent row per token."""
+    eight_bit: bool
+    """The cache holds 8-bit floats, otherwise bfloat16."""
+    group: int
+    """Query heads of a rank for one KV head."""
+    dim: int
+    """Columns of a key."""
+    page_size: int
+
+
 class HostAdapter(Protocol):
     """The interface to the host that discovery and plugin loading use."""
 
@@ -49,6 +66,9 @@ class HostAdapter(Protocol):
 
     def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
         """The class to instantiate in the host for a platform class; a class of the host's own passes as it is."""
+
+    def decode_asked(self, server_args: Any) -> DecodeAsked | None:
+        """The decode attention of a launch with these resolved arguments; None if no other backend may serve it."""
 
     def own_platform(self) -> Any:
         """The host's own platform object, when no plugin is active."""

@@ -7,6 +7,7 @@ which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 from sglang_platform.core import DeviceCapability, MMPlatform
@@ -76,6 +77,7 @@ class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
     kernels = ("sglang_platform.cuda.kernels.declared:KERNELS",)
     _rules = RULES
     _attention_backend = ATTENTION_BACKEND
+    _decode_tables = Path(__file__).parent / "kernels" / "tuning"
     _own_parts: ClassVar[dict[str, str]] = {
         "attention": "sglang_platform.cuda.attention.backend:CudaAttentionBackend",
         "kv_pools": "sglang_platform.cuda.kv_pools:POOLS",

@@ -7,6 +7,7 @@ which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 from sglang_platform.core import MMPlatform
@@ -76,6 +77,7 @@ class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
     kernels = ("sglang_platform.rocm.kernels.declared:KERNELS",)
     _rules = RULES
     _attention_backend = ATTENTION_BACKEND
+    _decode_tables = Path(__file__).parent / "kernels" / "tuning"
     _own_parts: ClassVar[dict[str, str]] = {
         "attention": "sglang_platform.rocm.attention.backend:RocmAttentionBackend",
         "kv_pools": "sglang_platform.rocm.kv_pools:POOLS",

@@ -30,6 +30,7 @@ __all__ = [
     "OwnPools",
     "PartsRule",
     "Rule",
+    "asked_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class PartsRule:
 
         Raises PlatformError if the variable is malformed, or asks for a pool that the host cannot use.
         """
-        who, host = _asked(part), active_host()
+        who, host = asked_of(part), active_host()
         asked = None if host is None else host.pool_asked
         if host is None:
             choice = Choice(True, "there is no host whose part could serve")
@@ -159,7 +160,8 @@ class PartsRule:
         return self.choose(part).own
 
 
-def _asked(part: str) -> str:
+def asked_of(part: str) -> str:
+    """Who is to serve `part` by `SGLANG_PLATFORM_PARTS`: own, host or auto."""
     setting = os.environ.get(PARTS_VARIABLE, "")
     answer = "auto"
     for entry in (word.strip() for word in setting.split(",")):

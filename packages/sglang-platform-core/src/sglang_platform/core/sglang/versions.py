@@ -405,8 +405,10 @@ class HostFacts:
     speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
     """The verification function; its module imports the sampling kernels by name."""
 
-    model_config_of: str = fact("sglang.srt.arg_groups.model_override_base:model_config_of")
-    """The function that returns the model config for server arguments. Used only if `speculative_kernels` is set."""
+    model_config_of: str = fact(
+        "sglang.srt.arg_groups.model_override_base:model_config_of", before={"0.5.20": ""}
+    )
+    """The function that returns the model config for server arguments; empty: a method in older releases."""
 
     config_with_states: str = fact("sglang.srt.configs.hybrid_arch:mambaish_config")
     """The function that returns None for a model whose layers keep no state per request; missing in older releases."""

@@ -6,19 +6,25 @@ a host its rules decide which of the parts below serve; `SGLANG_PLATFORM_PARTS` 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
-from sglang_platform.core.portable.parts import PartsRule, Rule
+from sglang_platform.core.host import active_host
+from sglang_platform.core.portable.decode_tables import is_faster
+from sglang_platform.core.portable.parts import PartsRule, Rule, asked_of
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["TorchSRTPlatform"]
+
+_log = logging.getLogger(__name__)
 
 
 class TorchSRTPlatform(SRTPlatform):
@@ -38,6 +44,9 @@ class TorchSRTPlatform(SRTPlatform):
     `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and the pools by kind as
     `kv_pools` and `kv_pools_beside_host`."""
 
+    _decode_tables: ClassVar[Path | None] = None
+    """The folder with the tables of decode that were measured, `decode_tables`."""
+
     @cached_property
     def _parts(self) -> PartsRule:
         return PartsRule(self.device_name, self._rules)
@@ -49,6 +58,20 @@ class TorchSRTPlatform(SRTPlatform):
         """The backend's own `name` if the rule for `part` chooses it, otherwise None."""
         own: type | None = self._own(name) if self._parts.own(part) else None
         return own
+
+    def finalize_server_args(self, server_args: Any) -> None:
+        """Let the backend's own attention serve decode beside the host's prefill, where a table of this card says that
+        it is faster. Where nobody measured, and where the operator named a backend, nothing is set."""
+        host = active_host()
+        if host is None or self._decode_tables is None or asked_of("attention") != "auto":
+            return
+        if not any(self._decode_tables.glob("decode_*.json")):
+            return
+        asked = host.decode_asked(server_args)
+        if asked is not None and is_faster(self._decode_tables, self.get_device_name(), asked):
+            server_args.decode_attention_backend = self._attention_backend
+            words = "%s: decode attention is its own, as measured on this card beside %s"
+            _log.info(words, self.device_name, asked.beside)
 
     def get_attention_backends(self) -> dict[str, type]:
         """The backend's own; an operator may name it whatever the rule says."""

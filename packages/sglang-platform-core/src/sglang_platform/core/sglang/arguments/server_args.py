@@ -15,9 +15,16 @@ from sglang_platform.core.sglang.registration import LaunchSettings, check_launc
 from sglang_platform.core.sglang.served_model import resolved
 from sglang_platform.core.sglang.versions import HostFacts, facts
 
-__all__ = ["PORTABLE", "asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
+__all__ = [
+    "ATTENTION_FIELDS",
+    "PORTABLE",
+    "asked_for",
+    "choose_attention_backend",
+    "register_hooks",
+    "register_rule",
+]
 
-_ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+ATTENTION_FIELDS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
 """Models for which SGLang asserts that the attention backend is in its list, and the feature they need."""
 
@@ -42,7 +49,7 @@ def choose_attention_backend(server_args: Any, default: str) -> None:
 
     Needed because on device type "cpu" SGLang fills in its own backend before it asks the platform.
     """
-    if not any(asked_for(server_args, field) for field in _ATTENTION):
+    if not any(asked_for(server_args, field) for field in ATTENTION_FIELDS):
         server_args.attention_backend = default
 
 
@@ -82,7 +89,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
     def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if not _resolves_nothing(server_args):
-            asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+            asked = [(field, asked_for(server_args, field)) for field in ATTENTION_FIELDS]
             if platform.is_out_of_tree() and not any(name for _, name in asked):
                 check_default_attention(platform)
             settled = resolved(server_args)
@@ -123,7 +130,7 @@ def _settle_as_a_named_backend(
     """
     needs = next((feature for model, feature in _NAMES_BACKENDS.items() if model in str(refused)), None)
     view, backends = resolved(server_args), platform.get_attention_backends()
-    own = {field: getattr(view, field) for field in _ATTENTION if getattr(view, field) in backends}
+    own = {field: getattr(view, field) for field in ATTENTION_FIELDS if getattr(view, field) in backends}
     if not own or (needs not in platform.attention_features and PORTABLE not in backends):
         raise refused
 
@@ -156,7 +163,7 @@ def _check_device(server_args: Any, platform: Any) -> None:
 
 
 def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
-    setattr(server_args, _KEPT, {field: getattr(server_args, field, None) for field in _ATTENTION})
+    setattr(server_args, _KEPT, {field: getattr(server_args, field, None) for field in ATTENTION_FIELDS})
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.errors import PlatformError, PluginOrigin
-from sglang_platform.core.host import HostRuntime, PoolAsked
+from sglang_platform.core.host import DecodeAsked, HostRuntime, PoolAsked
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.rebase import rebase
 from sglang_platform.core.sglang.versions import installed_version
@@ -94,6 +94,12 @@ class RuntimeAdapter:
                 error,
                 fix=f"see which base classes {cls.__qualname__} mixes",
             ) from error
+
+    def decode_asked(self, server_args: Any) -> DecodeAsked | None:
+        # Imported in the process that resolves the arguments of a launch only.
+        from sglang_platform.core.sglang.arguments.decode_attention import decode_asked
+
+        return decode_asked(server_args)
 
     def own_platform(self) -> Any:
         return sys.modules[self._runtime.platform_module].current_platform
