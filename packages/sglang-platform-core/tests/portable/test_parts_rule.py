@@ -80,7 +80,7 @@ def test_a_pool_is_its_own_where_that_is_better_and_takes_nothing_away(
     monkeypatch.delenv(PARTS_VARIABLE, raising=False)
     in_host.pool_asked = asked
     rule = PartsRule("cuda", {**dict.fromkeys(PARTS, Own("it is fast")), "kv_pool": POOLS})
-    with caplog.at_level(logging.INFO, logger=parts.__name__):
+    with caplog.at_level(logging.DEBUG, logger=parts.__name__):
         choice = rule.choose("kv_pool", kind)
     assert (choice.own, choice.beside_host, choice.reason) == (own, own, says)
     server = "its own" if own else "the host's"
