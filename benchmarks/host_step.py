@@ -1,10 +1,11 @@
-"""What a decode step costs on the host by batch: metadata of the attention backend, the allocator, the graph runner.
+"""What a decode step costs on the host by batch: the attention backend, the allocator, the pool, the graph runner.
 
     python benchmarks/host_step.py [--package cuda] [--batches 1,32,128,256,512] [--json PATH]
 
-Medians in microseconds, in one thread, on CPU tensors. Launches are recorded and not made: what is timed is the code
-around them. A row `max of a tensor` is Python's `max` over the lengths of the requests, with which the step's longest
-request was found before; `longest request` is what finds it now, and only in a step without a graph.
+Medians in microseconds, in one thread, on CPU tensors that stand for an architecture's. Launches are recorded and not
+made: what is timed is the code around them, and torch's operators. `replayed step` is the step of a graph in which a
+request ends. A row `max of a tensor` is Python's `max` over the lengths of the requests,
+with which the step's longest request was found before; `longest request` finds it now, without a graph only.
 """
 
 from __future__ import annotations
@@ -15,26 +16,39 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
 from sglang_platform.core import MHATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.graph.runner import GraphRunner
-from sglang_platform.core.portable.triton import split_work
+from sglang_platform.core.memory.page_marks import LateMarks
+from sglang_platform.core.portable.triton import page_slots, split_work
+from sglang_platform.core.portable.triton.architecture import for_architecture
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
+from sglang_platform.core.portable.triton.kernels import kv_store
 from sglang_platform.core.portable.triton.wrappers import decode
 
-__all__ = ["Launches", "calls_of_a_step"]
+__all__ = ["NOT_REPLAYED", "calls_of_a_step", "recording"]
 
 PAGE, CONTEXT, WIDTH = 16, 4096, 4352
 REPEATS, TURNS = 15, 40
+NOT_REPLAYED = ("a request comes and ends", "attention, a layer", "store, a layer", "longest request")
+"""What is of a prefill, or of a step without a graph."""
+_KERNELS = (
+    (split_work, "plan_kernel"),
+    (page_slots, "decode_slots_kernel"),
+    (page_slots, "extend_slots_kernel"),
+    (kv_store, "store_pair_kernel"),
+)
 
 
 class Launches:
@@ -53,10 +67,19 @@ class _Runner(GraphRunner):
         return _Replayed(), run()
 
 
-def calls_of_a_step(package: str, batch: int) -> dict[str, Callable[[], Any]]:
-    """By name, what the parts of `package` do on the host in a decode step of `batch` requests.
+@contextmanager
+def recording(package: str) -> Iterator[None]:
+    """Within it kernels are recorded, and CPU tensors stand for an architecture of `package`."""
+    records = importlib.import_module(f"sglang_platform.{package}.kernels.tuning").ARCHITECTURES
+    with ExitStack() as stack:
+        stack.enter_context(for_architecture(records.of(torch.device("cpu"))))
+        for module, name in _KERNELS:
+            stack.enter_context(patch.object(module, name, Launches()))
+        yield
 
-    `split_work.plan_kernel` must be one that records, too."""
+
+def calls_of_a_step(package: str, batch: int) -> dict[str, Callable[[], Any]]:
+    """By name, what the parts of `package` do on the host in a decode step of `batch` requests, within `recording`."""
     kernels = f"sglang_platform.{package}.kernels"
     hardware = importlib.import_module(f"{kernels}.hardware").HARDWARE
     module = importlib.import_module(f"sglang_platform.{package}.attention.backend")
@@ -84,21 +107,49 @@ def calls_of_a_step(package: str, batch: int) -> dict[str, Callable[[], Any]]:
     q = torch.zeros(batch, 4 * 64, dtype=torch.bfloat16)
     model.model = SimpleNamespace(forward=lambda ids, positions, one: q[: one.batch_size])
     runner = _Runner(model)
-    allocator = getattr(allocator_module, allocator_module.__all__[0])(
-        2 * batch * PAGE, PAGE, torch.bfloat16, "cpu", None, False
-    )
+    of_device = getattr(allocator_module, allocator_module.__all__[0])
+    as_on_device = type("Allocator", (of_device,), {"use_numpy_on_cpu": False})
+    allocators = [
+        as_on_device(64 * (batch * PAGE + CONTEXT), PAGE, torch.bfloat16, "cpu", None, False)
+        for _ in range(2)
+    ]
+    for one in allocators:
+        free = one._free_list
+        free._marks = LateMarks(free.capacity, free.ids, torch.zeros(1, dtype=torch.int64))
+    decodes, extends = allocators
+    last = lengths - 2
 
     def allocate() -> None:
-        state = allocator.backup_state()
-        allocator.alloc_decode(lengths, lengths, lengths - 2)
-        allocator.restore_state(state)
+        if decodes.available_size() < batch * PAGE:
+            decodes.clear()
+        decodes.alloc_decode(lengths, lengths, last)
+
+    none, context, before = torch.tensor([0]), torch.tensor([CONTEXT]), torch.tensor([-1])
+    lent = extends.alloc(CONTEXT)  # and again: the pages that were freed last are lent first
+    extends.free_segment(lent, start_pos=0)
+
+    def end() -> None:
+        extends._free_list.drop(CONTEXT // PAGE)
+        extends.free_segment(lent, start_pos=0)
+
+    def come_and_end() -> None:
+        extends.alloc_extend(none, none, context, context, before, CONTEXT)
+        extends.free_segment(lent, start_pos=0)
+
+    pools = importlib.import_module(f"sglang_platform.{package}.kv_pools").POOLS
+    eight_bit = pools["mha"](64 * PAGE, PAGE, torch.float8_e4m3fn, 2, 64, 1, "cpu", False)
+    new = torch.zeros(batch, 2, 64, dtype=torch.bfloat16)
+    slots = rows % 64
 
     backend.init_forward_metadata(step)
     return {
         "metadata": lambda: backend.init_forward_metadata(step),
         "longest request": lambda: TritonAttentionStep(lengths=lengths).longest,
         "allocator": allocate,
+        "a request ends": end,
+        "a request comes and ends": come_and_end,
         "graph runner": lambda: runner.execute(step),
+        "store, a layer": lambda: eight_bit.set_kv_buffer(layer, slots, new, new, 0.5, 0.5),
         "attention, a layer": lambda: backend.forward(q, None, None, layer, step, save_kv_cache=False),
     }
 
@@ -122,15 +173,18 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    split_work.plan_kernel = Launches()
     batches = [int(n) for n in options.batches.split(",")]
     table: dict[str, dict[int, float]] = {}
-    for batch in batches:
-        calls = calls_of_a_step(options.package, batch)
-        lengths = torch.arange(batch) + 1
-        calls["max of a tensor"] = lambda lengths=lengths: int(max(lengths))
-        for name, call in calls.items():
-            table.setdefault(name, {})[batch] = microseconds(call)
+    with recording(options.package):
+        for batch in batches:
+            found = {
+                name: microseconds(call) for name, call in calls_of_a_step(options.package, batch).items()
+            }
+            found["replayed step"] = sum(found[name] for name in found if name not in NOT_REPLAYED)
+            lengths = torch.arange(batch) + 1
+            found["max of a tensor"] = microseconds(lambda lengths=lengths: int(max(lengths)))
+            for name, time_taken in found.items():
+                table.setdefault(name, {})[batch] = time_taken
     print("| microseconds of the host | " + " | ".join(map(str, batches)) + " |")
     print("|---" * (len(batches) + 1) + "|")
     for name, row in table.items():

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["silu_and_mul", "silu_and_mul_kernel"]
 
@@ -40,9 +40,9 @@ def silu_and_mul(x: torch.Tensor, *, launch: Launch | None = None) -> torch.Tens
     out = torch.empty((count, width), dtype=x.dtype, device=x.device)
     if out.numel():
         launch = launch or portable_shapes(x.device).elementwise
-        block = min(triton.next_power_of_2(width), launch.elements)
-        block_n = min(max(launch.elements // block, 1), triton.next_power_of_2(count))
-        silu_and_mul_kernel[(triton.cdiv(count, block_n), triton.cdiv(width, block))](
+        block = min(next_power_of_2(width), launch.elements)
+        block_n = min(max(launch.elements // block, 1), next_power_of_2(count))
+        silu_and_mul_kernel[(cdiv(count, block_n), cdiv(width, block))](
             rows, out, count, rows.stride(0),
             WIDTH=width, BLOCK_N=block_n, BLOCK=block,
             num_warps=launch.num_warps,

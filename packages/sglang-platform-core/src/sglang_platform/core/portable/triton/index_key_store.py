@@ -11,7 +11,7 @@ import triton.language as tl
 
 from sglang_platform.core.memory.rows import FP8_DTYPES
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["store_index_keys", "store_index_keys_kernel"]
 
@@ -62,12 +62,12 @@ def store_index_keys(
     scales = scales.reshape(n, -1).float()
     scales = scales if scales.stride(-1) == 1 else scales.contiguous()
     head_dim, blocks = keys.shape[-1], scales.shape[-1]
-    block_dim = triton.next_power_of_2(head_dim)
-    block_n = min(max(launch.elements // block_dim, 1), triton.next_power_of_2(n))
-    store_index_keys_kernel[(triton.cdiv(n, block_n),)](
+    block_dim = next_power_of_2(head_dim)
+    block_n = min(max(launch.elements // block_dim, 1), next_power_of_2(n))
+    store_index_keys_kernel[(cdiv(n, block_n),)](
         keys, scales, out, out.view(torch.float32), loc, n,
         keys.stride(0), scales.stride(0), out.stride(0),
         PER_PAGE=page_size, HEAD_DIM=head_dim, BLOCKS=blocks,
-        BLOCK_DIM=block_dim, BLOCK_BLOCKS=triton.next_power_of_2(blocks), BLOCK_N=block_n,
+        BLOCK_DIM=block_dim, BLOCK_BLOCKS=next_power_of_2(blocks), BLOCK_N=block_n,
         num_warps=launch.num_warps,
     )  # fmt: skip

@@ -17,7 +17,7 @@ import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import LaunchShapes
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["MOST_ROWS", "move", "move_rows", "move_rows_kernel"]
 
@@ -80,11 +80,11 @@ def move(
     n = tgt_loc.numel()
     shapes = shapes or portable_shapes(tgt_loc.device)
     launch = shapes.move
-    block_n = triton.next_power_of_2(n)
-    widest = triton.next_power_of_2(table.widest // table.word)
+    block_n = next_power_of_2(n)
+    widest = next_power_of_2(table.widest // table.word)
     # A range of 128 bytes at least, so that each row gives whole memory transactions.
     block = min(widest, max(launch.elements // block_n, 128 // table.word))
-    grid = (len(table.buffers), triton.cdiv(table.widest // table.word, block))
+    grid = (len(table.buffers), cdiv(table.widest // table.word, block))
     move_rows_kernel[grid](
         table.table, tgt_loc, src_loc, n,
         PER_PAGE=table.per_page, ALIGNED=table.aligned, WORD=table.word,

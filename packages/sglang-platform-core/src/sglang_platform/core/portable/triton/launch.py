@@ -19,12 +19,22 @@ from sglang_platform.core.portable.triton.architecture import (
     pretended,
 )
 
-__all__ = ["ShapesOf", "launches", "portable_shapes"]
+__all__ = ["ShapesOf", "cdiv", "launches", "next_power_of_2", "portable_shapes"]
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
 ShapesOf = Callable[[torch.device], LaunchShapes]
+
+
+def cdiv(n: int, size: int) -> int:
+    """`triton.cdiv`, which takes microseconds on the host: it may be called within a kernel, too."""
+    return -(-n // size)
+
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two from `n` on; as above."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def launches(tensor: torch.Tensor) -> bool:

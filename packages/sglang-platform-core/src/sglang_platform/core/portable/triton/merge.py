@@ -15,6 +15,8 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.launch import next_power_of_2
+
 __all__ = ["merge_equal_parts", "merge_kernel", "merge_parts"]
 
 _ELEMENTS = 4096
@@ -104,7 +106,7 @@ def _merge(
     equal: bool,
 ) -> None:
     batch, heads, values = out.shape
-    columns = triton.next_power_of_2(values)
+    columns = next_power_of_2(values)
     merge_kernel[(batch, heads)](
         partial, lse, first, out if sinks is None else sinks, out, splits, out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=columns, SINKS=sinks is not None, EQUAL=equal,

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["fused_add_rms_norm", "rms_norm", "rms_norm_kernel"]
 
@@ -92,11 +92,11 @@ def _launch(
     if rows == 0 or width == 0:
         return
     launch = launch or portable_shapes(x.device).reduce
-    block = triton.next_power_of_2(width)
+    block = next_power_of_2(width)
     # Short rows (the norms of single heads) share a program, so that its threads have work.
-    block_n = min(max(launch.elements * 4 // block, 1), triton.next_power_of_2(rows))
+    block_n = min(max(launch.elements * 4 // block, 1), next_power_of_2(rows))
     second = out if residual is None else residual
-    rms_norm_kernel[(triton.cdiv(rows, block_n),)](
+    rms_norm_kernel[(cdiv(rows, block_n),)](
         x, second, weight, out, rows, eps,
         x.stride(0), second.stride(0), out.stride(0),
         WIDTH=width, RESIDUAL=residual is not None, ROUND_FIRST=round_first,
@@ -107,4 +107,4 @@ def _launch(
 
 def warps(elements: int, launch: Launch) -> int:
     """One warp per `launch.elements`, a power of two up to `launch.num_warps`."""
-    return int(max(1, min(launch.num_warps, triton.next_power_of_2(triton.cdiv(elements, launch.elements)))))
+    return int(max(1, min(launch.num_warps, next_power_of_2(cdiv(elements, launch.elements)))))

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["decode_slots", "decode_slots_kernel", "extend_slots", "extend_slots_kernel"]
 
@@ -69,10 +69,10 @@ def extend_slots(
         return
     launch = launch or portable_shapes(out.device).allocate
     # The longest request is not known here: launch as many programs as the whole batch could use, up to a limit.
-    programs = min(triton.cdiv(total, launch.elements), _PROGRAMS_PER_REQUEST)
+    programs = min(cdiv(total, launch.elements), _PROGRAMS_PER_REQUEST)
     extend_slots_kernel[(batch, programs)](
         prefix_lens, seq_lens, last_loc, free_pages, out, programs,
-        PAGE=page_size, BLOCK_B=min(triton.next_power_of_2(batch), 1024), BLOCK=launch.elements,
+        PAGE=page_size, BLOCK_B=min(next_power_of_2(batch), 1024), BLOCK=launch.elements,
         num_warps=launch.num_warps,
     )  # fmt: skip
 
@@ -111,8 +111,8 @@ def decode_slots(
     if batch == 0:
         return
     launch = launch or portable_shapes(out.device).allocate
-    block = min(triton.next_power_of_2(batch), launch.elements)
-    decode_slots_kernel[(triton.cdiv(batch, block),)](
+    block = min(next_power_of_2(batch), launch.elements)
+    decode_slots_kernel[(cdiv(batch, block),)](
         seq_lens, last_loc, free_pages, out, batch,
         PAGE=page_size, BLOCK=block,
         num_warps=launch.num_warps,

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2, portable_shapes
 
 __all__ = ["rotary_embedding", "rotary_kernel"]
 
@@ -90,11 +90,9 @@ def rotary_embedding(
         return
     launch = launch or portable_shapes(query.device).elementwise
     query_heads, key_heads = query.shape[-1] // head_dim, key.shape[-1] // head_dim
-    block_half = triton.next_power_of_2(half)
-    block_h = min(
-        max(launch.elements // (2 * block_half), 1), triton.next_power_of_2(max(query_heads, key_heads))
-    )
-    parts = triton.cdiv(query_heads, block_h) + triton.cdiv(key_heads, block_h)
+    block_half = next_power_of_2(half)
+    block_h = min(max(launch.elements // (2 * block_half), 1), next_power_of_2(max(query_heads, key_heads)))
+    parts = cdiv(query_heads, block_h) + cdiv(key_heads, block_h)
     rotary_kernel[(tokens, parts)](
         query, key, positions, cos_sin_cache,
         query.stride(0), key.stride(0), cos_sin_cache.stride(0),

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import portable_shapes
+from sglang_platform.core.portable.triton.launch import next_power_of_2, portable_shapes
 
 __all__ = ["top_slots", "top_slots_kernel"]
 
@@ -96,7 +96,7 @@ def top_slots(
     if tokens == 0 or width == 0:
         return out
     launch = launch or portable_shapes(logits.device).select
-    block = min(launch.elements, max(256, triton.next_power_of_2(width)))
+    block = min(launch.elements, max(256, next_power_of_2(width)))
     top_slots_kernel[(tokens,)](
         logits, table, rows, lengths, out, logits.stride(0), table.stride(0), out.stride(0),
         K=topk, BLOCK=block, num_warps=launch.num_warps,

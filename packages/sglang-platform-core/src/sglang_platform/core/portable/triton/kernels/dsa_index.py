@@ -20,6 +20,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.kernels.fp8_codes import from_fp8_codes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
 __all__ = ["index_logits", "index_logits_kernel"]
@@ -98,10 +99,10 @@ def index_logits(
     record = hardware.of(q.device)
     shape = record.index_shape(runs=runs, float32=q.dtype == torch.float32)
     fp8_format, in_hardware = hardware.fp8(key_dtype, q.device)
-    index_logits_kernel[(triton.cdiv(tokens, shape.tile), triton.cdiv(width, shape.block_n))](
+    index_logits_kernel[(cdiv(tokens, shape.tile), cdiv(width, shape.block_n))](
         q, weights, index_buffer, index_buffer.view(torch.float32), table, rows, lengths, out, tokens,
         q.stride(0), q.stride(1), weights.stride(0), index_buffer.stride(0), table.stride(0), out.stride(0),
-        HEADS=heads, HEADS_P=max(16, triton.next_power_of_2(heads)), D=dim, PAGE=page_size,
+        HEADS=heads, HEADS_P=max(16, next_power_of_2(heads)), D=dim, PAGE=page_size,
         FORMAT=fp8_format, IN_HARDWARE=in_hardware, TILE=shape.tile, BLOCK_N=shape.block_n, **shape.options(),
     )  # fmt: skip
     return out

@@ -13,6 +13,7 @@ import triton.language as tl
 from sglang_platform.core.memory.packed_fp8 import TILE
 from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.kernels.fp8_codes import scaled_codes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
 __all__ = ["store_packed", "store_packed_kernel"]
@@ -76,12 +77,12 @@ def store_packed(
     rope = rope if rope.stride(-1) == 1 else rope.contiguous()
     rank, width = nope.shape[-1], rope.shape[-1]
     fp8_format, in_hardware = hardware.fp8(dtype, nope.device)
-    block_n = min(max(launch.elements // TILE, 1), triton.next_power_of_2(n))
-    grid = (triton.cdiv(n, block_n), rank // TILE + (1 if width else 0))
+    block_n = min(max(launch.elements // TILE, 1), next_power_of_2(n))
+    grid = (cdiv(n, block_n), rank // TILE + (1 if width else 0))
     store_packed_kernel[grid](
         nope, rope, out, out.view(torch.float32), out.view(torch.bfloat16), loc, n,
         nope.stride(0), rope.stride(0), out.stride(0),
-        RANK=rank, ROPE=width, ROPE_BLOCK=triton.next_power_of_2(max(width, 1)),
+        RANK=rank, ROPE=width, ROPE_BLOCK=next_power_of_2(max(width, 1)),
         LARGEST=torch.finfo(dtype).max, FORMAT=fp8_format, IN_HARDWARE=in_hardware,
         CACHE=hardware.cache_modifier, EVICTION=hardware.eviction_policy, BLOCK_N=block_n, TILE_WIDTH=TILE,
         num_warps=launch.num_warps,

@@ -33,6 +33,7 @@ from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import head_parts, shares_values, split_count
 from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
 from sglang_platform.core.portable.triton.kernels.key_blocks import attend
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.merge import merge_equal_parts
 from sglang_platform.core.portable.triton.split_work import parts_within
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
@@ -247,7 +248,7 @@ def paged_extend(
     if new_k.stride(-1) != 1 or new_v.stride(-1) != 1 or q.stride(-1) != 1 or out.stride(-1) != 1:
         raise ValueError("paged_extend: the last dimension of q, k_new, v_new and out must be contiguous")
     group = q_heads // kv_heads
-    blocks = triton.cdiv(max_new * group, shape.block_m)
+    blocks = cdiv(max_new * group, shape.block_m)
     if splits is None:
         cached = table.shape[1] if max_prefix is None else max_prefix
         cached = min(cached, rule.window + max_new) if rule.window >= 0 else cached
@@ -264,7 +265,7 @@ def paged_extend(
         stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1), table.stride(0),
         out.stride(0), out.stride(1),
         GROUP=group, D=dim, DV=values, MAIN=main, REST=rest,
-        VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent,
+        VALUES=main if latent else next_power_of_2(values), LATENT=latent,
         NEW=k_new is not None, CAUSAL=causal, WINDOW=rule.window >= 0,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(),
         BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),

@@ -18,6 +18,7 @@ import triton.language as tl
 from sglang_platform.core.memory.rows import Scale
 from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.kernels.fp8_codes import to_fp8_codes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
 __all__ = ["as_stored", "scale_kind", "store_pair", "store_pair_kernel"]
@@ -124,10 +125,10 @@ def store_pair(
     elif fp8_format and torch.uint8 in (a.dtype, b.dtype):
         raise TypeError("store_pair: of two tensors either both are fp8 already or neither is")
     a_width, b_width = a.shape[1] * a.shape[2], b.shape[1] * b.shape[2]
-    block = min(triton.next_power_of_2(max(a_width, b_width)), launch.elements)
-    block_n = min(max(launch.elements // block, 1), triton.next_power_of_2(n))
-    parts = triton.cdiv(a_width, block) + triton.cdiv(b_width, block)
-    store_pair_kernel[(triton.cdiv(n, block_n), parts)](
+    block = min(next_power_of_2(max(a_width, b_width)), launch.elements)
+    block_n = min(max(launch.elements // block, 1), next_power_of_2(n))
+    parts = cdiv(a_width, block) + cdiv(b_width, block)
+    store_pair_kernel[(cdiv(n, block_n), parts)](
         a, b, a_out, b_out, loc,
         1.0 if a_scale is None else a_scale, 1.0 if b_scale is None else b_scale, n,
         a.stride(0), a.stride(1), a_out.stride(0), b.stride(0), b.stride(1), b_out.stride(0),

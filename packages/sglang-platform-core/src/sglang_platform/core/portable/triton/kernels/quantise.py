@@ -14,6 +14,7 @@ import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.kernels.fp8_codes import scaled_codes
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.norm import warps
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
@@ -63,10 +64,10 @@ def quantise_per_token(
     groups = scales.numel()
     if groups:
         launch = launch or hardware.of(x.device).quantise
-        block = triton.next_power_of_2(width)
-        block_n = min(max(launch.elements * 4 // block, 1), triton.next_power_of_2(groups))
+        block = next_power_of_2(width)
+        block_n = min(max(launch.elements * 4 // block, 1), next_power_of_2(groups))
         fp8_format, in_hardware = hardware.fp8(dtype, x.device)
-        quantise_kernel[(triton.cdiv(groups, block_n),)](
+        quantise_kernel[(cdiv(groups, block_n),)](
             rows, codes, scales, groups, rows.stride(0),
             WIDTH=width, PER_ROW=per_row, LARGEST=torch.finfo(dtype).max,
             FORMAT=fp8_format, IN_HARDWARE=in_hardware,

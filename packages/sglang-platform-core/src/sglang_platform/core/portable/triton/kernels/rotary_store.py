@@ -20,6 +20,7 @@ import triton.language as tl
 from sglang_platform.core.memory.rows import Scale
 from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.kernels.kv_store import as_stored, scale_kind
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
 __all__ = ["rotary_store_kernel", "rotate_and_store"]
@@ -173,20 +174,18 @@ def rotate_and_store(
         k_out, v_out = k_out.view(torch.uint8), v_out.view(torch.uint8)
     launch = launch or hardware.of(query.device).shapes.elementwise
     query_heads, key_heads = query.shape[-1] // head_dim, key.shape[-1] // head_dim
-    block_half = triton.next_power_of_2(half)
-    block_h = min(
-        max(launch.elements // (2 * block_half), 1), triton.next_power_of_2(max(query_heads, key_heads))
-    )
-    block_v = min(triton.next_power_of_2(value.shape[1]), launch.elements)
+    block_half = next_power_of_2(half)
+    block_h = min(max(launch.elements // (2 * block_half), 1), next_power_of_2(max(query_heads, key_heads)))
+    block_v = min(next_power_of_2(value.shape[1]), launch.elements)
     rest = head_dim - 2 * half
-    parts = triton.cdiv(query_heads, block_h) + triton.cdiv(key_heads, block_h)
-    parts += triton.cdiv(value.shape[1], block_v)
+    parts = cdiv(query_heads, block_h) + cdiv(key_heads, block_h)
+    parts += cdiv(value.shape[1], block_v)
     rotary_store_kernel[(tokens, parts)](
         query, key, value, k_out, v_out, positions, cos_sin_cache, loc, loc if slots is None else slots,
         1.0 if k_scale is None else k_scale, 1.0 if v_scale is None else v_scale,
         query.stride(0), key.stride(0), value.stride(0), cos_sin_cache.stride(0), k_out.stride(0), v_out.stride(0),
         QUERY_HEADS=query_heads, KEY_HEADS=key_heads, HEAD_DIM=head_dim, V_WIDTH=value.shape[1],
-        HALF=half, BLOCK_HALF=block_half, BLOCK_REST=triton.next_power_of_2(rest) if rest else 0, NEOX=neox,
+        HALF=half, BLOCK_HALF=block_half, BLOCK_REST=next_power_of_2(rest) if rest else 0, NEOX=neox,
         RENUMBERED=slots is not None, K_SCALE=scale_kind(k_scale), V_SCALE=scale_kind(v_scale),
         FORMAT=fp8_format, IN_HARDWARE=in_hardware,
         CACHE=hardware.cache_modifier, EVICTION=hardware.eviction_policy, BLOCK_H=block_h, BLOCK_V=block_v,

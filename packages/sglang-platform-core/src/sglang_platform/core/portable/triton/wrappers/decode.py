@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import torch
-import triton
 
 from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import (
@@ -15,6 +14,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     shares_values,
     split_count,
 )
+from sglang_platform.core.portable.triton.launch import cdiv, next_power_of_2
 from sglang_platform.core.portable.triton.split_work import SplitPlan, plan_parts
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.core.portable.triton.wrappers.record import DecodeShape
@@ -112,8 +112,8 @@ def paged_decode(
             float32=q.dtype == torch.float32,
             packed=packed is not None,
         )
-    block_h = min(max(16, triton.next_power_of_2(group)), shape.block_h)
-    head_blocks = triton.cdiv(group, block_h)
+    block_h = min(max(16, next_power_of_2(group)), shape.block_h)
+    head_blocks = cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
     visible = min(visible, rule.window + 1) if rule.window >= 0 else visible
     split = splits is not None and splits > 1
@@ -125,7 +125,7 @@ def paged_decode(
         uneven = batch > 1 and not alike and room <= _MOST_BYTES
         split = visible > TOKENS_PER_PART and (splits > 1 or uneven)
         least = max(1, TOKENS_PER_PART // shape.block_n)
-    wanted = batch * splits if splits > 1 else triton.cdiv(batch, 2)
+    wanted = batch * splits if splits > 1 else cdiv(batch, 2)
     plan = SplitPlan(seq_lens, seq_lens)
     most = batch
     if split:
@@ -147,7 +147,7 @@ def paged_decode(
         q.stride(0), q.stride(1), stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1),
         table.stride(0), out.stride(0), out.stride(1),
         GROUP=group, HEAD_BLOCKS=head_blocks, D=dim, DV=values, MAIN=main, REST=rest,
-        VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
+        VALUES=main if latent else next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(), SPLIT=split,
         BLOCK_H=block_h, BLOCK_N=shape.block_n, **shape.options(),
         **({} if whole is None else whole.arguments),
