@@ -28,6 +28,7 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.kernels.decode_output import write_output
 from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows, packed_latent, packed_rest
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
@@ -180,26 +181,11 @@ def decode_kernel(
 
     if PAIRS:
         acc = tl.reshape(tl.join(acc_even, acc_odd), (BLOCK_H, VALUES))
-    if SINKS and not SPLIT:
-        # A sink is one more score whose value is zero; of parts the merge adds it.
-        sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634
-        m_all = tl.maximum(m, sink)
-        r = tl.exp2(m - m_all)
-        acc *= r[:, None]
-        total = total * r + tl.exp2(sink - m_all)
-        m = m_all
-    acc = acc / tl.where(total > 0.0, total, 1.0)[:, None]
-    if SCALED:
-        acc *= tl.load(v_scale_ptr)
-    live = live_h[:, None] & live_v[None, :]
-    if SPLIT:
-        q_heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
-        row = number.to(tl.int64) * q_heads
-        tl.store(partial_ptr + row * DV + (head[:, None] * DV + values[None, :]), acc, mask=live)
-        tl.store(lse_ptr + row + head, m + tl.log2(total), mask=live_h)
-    else:
-        at = request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h + values[None, :]
-        tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)
+    write_output(
+        acc, m, total, request, number, head, live_h, values, live_v,
+        out_ptr, partial_ptr, lse_ptr, sink_ptr, v_scale_ptr, out_stride_b, out_stride_h,
+        GROUP, HEAD_BLOCKS, DV, SCALED, SINKS, SPLIT,
+    )  # fmt: skip
 
 
 paged_decode = partial(
