@@ -74,6 +74,7 @@ def test_a_decode_of_another_kind_is_left_to_sglang(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "changes",
     [
+        {"attention_backend": None},  # a record that is not resolved
         {"kv_cache_dtype": "fp8_e5m2"},
         {"kv_cache_dtype": "fp4_e2m1"},
         {"dcp_size": 2},

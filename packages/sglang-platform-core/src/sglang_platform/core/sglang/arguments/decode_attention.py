@@ -47,7 +47,8 @@ _LAYOUTS = ("SGLANG_AITER_KV_CACHE_LAYOUT", "SGLANG_USE_HND_KVCACHE")
 def decode_asked(server_args: Any) -> DecodeAsked | None:
     """The decode attention of a launch with these resolved arguments. None if the operator or SGLang chose its backend
     by name, or if it is more than attention of one new token to all tokens of a bfloat16 or e4m3 cache."""
-    if asked_for(server_args, "attention_backend") or not facts().model_config_of:
+    settled = server_args.attention_backend  # None where nothing is resolved
+    if not settled or asked_for(server_args, "attention_backend") or not facts().model_config_of:
         return None
     if any(getattr(server_args, name) for name in (*ATTENTION_FIELDS[1:], *_OTHER_DECODE)):
         return None
@@ -63,7 +64,7 @@ def decode_asked(server_args: Any) -> DecodeAsked | None:
     latent = model.attention_arch.name == "MLA"
     heads = model.get_num_attention_heads(ranks)
     return DecodeAsked(
-        beside=server_args.attention_backend,
+        beside=settled,
         latent=latent,
         eight_bit=eight_bit,
         group=heads if latent else heads // model.get_num_kv_heads(ranks),
