@@ -33,10 +33,14 @@ class Setup:
 
     @property
     def title(self) -> str:
+        return f"{self.architecture} {self.installed}"
+
+    @property
+    def installed(self) -> str:
         package = (
             f"with sglang-platform-{CARDS[self.architecture].platform}" if self.plugin else "SGLang alone"
         )
-        return f"{self.architecture}, {package}, {', '.join(self.libraries) or 'no compiled library'}"
+        return f"{package}, {', '.join(self.libraries) or 'no compiled library'}"
 
 
 SETUPS = (
@@ -71,7 +75,7 @@ def surveyed(setup: Setup, python: str = sys.executable) -> dict[str, Any]:
 
 
 def page(surveys: Mapping[Setup, Mapping[str, Any]]) -> str:
-    """The page, as Markdown."""
+    """The page, as Markdown. Set-ups in which SGLang does the same share a row, or a column."""
     lines = [
         _INTRODUCTION.format(version=version("sglang")),
         "## Imports, and who serves each part",
@@ -79,27 +83,44 @@ def page(surveys: Mapping[Setup, Mapping[str, Any]]) -> str:
         _PARTS,
         "",
     ]
-    heads = ("set-up", f"modules imported of {len(MODULES)}", *(f"`{part}`" for part in PARTS))
-    lines += _table(
-        heads,
-        [
-            (setup.title, _imported(answer), *(answer["parts"].get(part, "SGLang's") for part in PARTS))
-            for setup, answer in surveys.items()
-        ],
-    )
+    heads = ("set-up", f"modules imported of {len(MODULES)}", "ours", "SGLang's")
+    served = _alike({setup: (_imported(answer), *_served(answer)) for setup, answer in surveys.items()})
+    lines += _table(heads, [(title, *cells) for title, cells in served])
     lines += ["", "## Launch decisions", "", _LAUNCHES, ""]
-    started = {setup: answer for setup, answer in surveys.items() if not any(answer["imports"].values())}
+    decided = _alike(
+        {
+            setup: tuple(_decision(answer["launches"][name]) for name in LAUNCHES)
+            for setup, answer in surveys.items()
+            if not any(answer["imports"].values())
+        }
+    )
+    letters = [chr(ord("A") + number) for number in range(len(decided))]
+    lines += [*(f"- {letter}: {title}" for letter, (title, _) in zip(letters, decided, strict=True)), ""]
+    launches = zip(LAUNCHES, *(cells for _, cells in decided), strict=True)
     lines += _table(
-        ("launch", *(setup.title for setup in started)),
-        [
-            (
-                f"`{name}`" if name else "no argument",
-                *(_decision(answer["launches"][name]) for answer in started.values()),
-            )
-            for name in LAUNCHES
-        ],
+        ("launch", *letters),
+        [(f"`{name}`" if name else "no argument", *cells) for name, *cells in launches],
     )
     return "\n".join(lines) + "\n"
+
+
+def _alike(cells: Mapping[Setup, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each different tuple of cells once, with its set-ups: cards with the same installation together."""
+    found: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for setup, its in cells.items():
+        found.setdefault(its, {}).setdefault(setup.installed, []).append(setup.architecture)
+    return [
+        ("; ".join(f"{', '.join(cards)} {installed}" for installed, cards in titles.items()), its)
+        for its, titles in found.items()
+    ]
+
+
+def _served(answer: Mapping[str, Any]) -> tuple[str, str]:
+    """The parts that are ours, and those that are SGLang's."""
+    ours = [part for part in PARTS if answer["parts"].get(part) == "ours"]
+    return tuple(  # type: ignore[return-value]
+        ", ".join(f"`{part}`" for part in PARTS if (part in ours) is own) or "none" for own in (True, False)
+    )
 
 
 def _imported(answer: Mapping[str, Any]) -> str:
