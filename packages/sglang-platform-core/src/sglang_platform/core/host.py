@@ -35,18 +35,18 @@ class PoolAsked(NamedTuple):
 
 
 class DecodeAsked(NamedTuple):
-    """The decode attention of a launch that the platform's backend may serve beside the host's prefill."""
+    """The decode attention of a launch that the platform's backend may serve beside the host's prefill.
+
+    beside: the host's attention backend, which serves prefill in any case. latent: absorbed MLA, one row per token.
+    eight_bit: the cache holds 8-bit floats, otherwise bfloat16. group: query heads of a rank for one KV head. dim:
+    columns of a key.
+    """
 
     beside: str
-    """The host's attention backend, which serves prefill in any case."""
     latent: bool
-    """Absorbed MLA: one latent row per token."""
     eight_bit: bool
-    """The cache holds 8-bit floats, otherwise bfloat16."""
     group: int
-    """Query heads of a rank for one KV head."""
     dim: int
-    """Columns of a key."""
     page_size: int
 
 

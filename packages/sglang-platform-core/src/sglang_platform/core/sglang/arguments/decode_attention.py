@@ -16,19 +16,10 @@ from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["decode_asked"]
 
-_PLAIN = frozenset(
-    {
-        "DeepseekV2ForCausalLM",
-        "DeepseekV3ForCausalLM",
-        "LlamaForCausalLM",
-        "MistralForCausalLM",
-        "MixtralForCausalLM",
-        "Qwen2ForCausalLM",
-        "Qwen2MoeForCausalLM",
-        "Qwen3ForCausalLM",
-        "Qwen3MoeForCausalLM",
-    }
-)
+_PLAIN = (
+    "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM",
+    "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM",
+)  # fmt: skip
 """Models whose layers all attend to all tokens, through one KV pool."""
 
 _EIGHT_BIT = {"auto": False, "bf16": False, "bfloat16": False, "fp8_e4m3": True}
