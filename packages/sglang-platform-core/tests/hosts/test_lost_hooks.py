@@ -117,7 +117,7 @@ def test_each_repair_is_lost_with_one_warning_that_names_it(endings: dict[str, d
         assert len(warnings) == 1, key
         assert endings[key]["used"] is None, "a repair is no feature that a launch asks for"
     names = {warnings[0].partition("repairs/")[2].partition(" ")[0] for warnings in lost.values()}
-    assert names == {"control_requests", "http_errors", "lost_process", "requests"}
+    assert names == {"absent_experts", "control_requests", "http_errors", "lost_process", "requests"}
 
 
 @pytest.fixture

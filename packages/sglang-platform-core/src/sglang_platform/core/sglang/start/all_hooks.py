@@ -33,6 +33,7 @@ from sglang_platform.core.sglang.quantisation import checkpoints as quantised_ch
 from sglang_platform.core.sglang.quantisation import config as quantization_config
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.repairs import (
+    absent_experts,
     control_requests,
     http_errors,
     lost_process,
@@ -85,6 +86,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
         requests.register_hooks(platform, host)
         control_requests.register_hooks(platform, host)
         token_logprobs.register_hooks(platform, host)
+        absent_experts.register_hooks(platform, host)
         http_errors.register_hooks(platform, host)
         lost_process.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
