@@ -1,8 +1,9 @@
-"""Skips the experts of other ranks in SGLang's experts in plain torch.
+"""Leaves out the experts of other ranks, in SGLang's experts in plain torch and in a loader of their weights.
 
 With expert parallelism SGLang replaces the id of another rank's expert by -1. Its Triton kernels skip that id; its
 functions in plain torch use it as an index: `moe_forward_native` raises, which ends the worker, and
-`fused_moe_forward_native`, for compiled models, adds the rank's last expert.
+`fused_moe_forward_native`, for compiled models, adds the rank's last expert. The loader of tensors that hold all
+experts (gpt-oss, unquantised) copies them into a rank's share, which does not fit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         f"{_NATIVE}:fused_moe_forward_native", _with_absent_weighing_0, HookType.AROUND,
         without="with expert parallelism SGLang's experts in plain torch are wrong in compiled models",
     )  # fmt: skip
+    soft(
+        "sglang.srt.layers.moe.fused_moe_triton.layer:FusedMoE.weight_loader_fused", _load_share, HookType.AROUND,
+        without="with expert parallelism an unquantised gpt-oss cannot be loaded",
+    )  # fmt: skip
 
 
 def _without_absent(
@@ -55,3 +60,13 @@ def _with_absent_weighing_0(original: Any, layer: Any, dispatch_output: Any) -> 
     weights, ids, _ = topk_output = dispatch_output.topk_output
     here = topk_output._replace(topk_weights=weights.masked_fill(ids < 0, 0), topk_ids=ids.clamp(min=0))
     return original(layer, dispatch_output._replace(topk_output=here))
+
+
+def _load_share(
+    original: Any, layer: Any, param: torch.Tensor, loaded_weight: torch.Tensor, *args: Any, **kwargs: Any
+) -> None:
+    """Load the rows of this rank's experts."""
+    share = param.shape[0]
+    if share < len(loaded_weight) == layer.num_experts:
+        loaded_weight = loaded_weight.narrow(0, layer.moe_ep_rank * share, share)
+    original(layer, param, loaded_weight, *args, **kwargs)
