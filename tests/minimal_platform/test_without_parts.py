@@ -131,8 +131,12 @@ def test_a_feature_is_served_or_refused_as_the_page_says(
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "title", ["n-gram drafts, trees", "EAGLE, trees", "a mixture of experts (Qwen3-MoE)"]
-)
+    "title",
+    [
+        "n-gram drafts, trees", "n-gram drafts, sampled requests", "a draft model (STANDALONE), chains",
+        "EAGLE, trees", "a mixture of experts (Qwen3-MoE)",
+    ],
+)  # fmt: skip
 def test_drafts_and_graphs_that_are_declared_are_served_on_cores_attention(
     title: str, plugin: InstalledPlugin, tmp_path: Path
 ) -> None:
