@@ -213,10 +213,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def unit(session: nox.Session) -> None:
-    """The tests that start no engine, without the `long` ones. Arguments go to pytest."""
+    """The tests that start no engine, without the `long` ones; the seconds of each go to `reports/unit.xml`. Arguments
+    go to pytest."""
     python = host(session)
     which = "not engine and not long"
-    run(session, python, "-m", "pytest", "-q", "-m", which, *TWO_FILES, *(session.posargs or TESTS))
+    seconds = ("--junit-xml", "reports/unit.xml")
+    run(session, python, "-m", "pytest", "-q", "-m", which, *TWO_FILES, *seconds, *(session.posargs or TESTS))
 
 
 PYTHONS = ["3.10", "3.12", "3.13"]
