@@ -62,7 +62,8 @@ class ReplayedModel(DecodingRequests):
         return self.taken(self.runner, n)
 
     def replay(self, batch: Any, what: str, fix: str | None = None, handed: Any = None) -> None:
-        """A step of the runner, and the same of the model: logits and cache agree, and nothing else has changed.
+        """A step of the runner, and the same of the model: logits and cache agree, and nothing else has changed. The
+        pool is then as it was, as if the slots were lent anew: a later replay that writes them again is seen.
         `handed`: what an earlier pipeline stage hands over, which the runner may refuse."""
         taken, before = self.can_run(self.runner, batch), self.contents()
         torch.rand(1), random.random()  # further than any seed that a replay may set
@@ -90,7 +91,9 @@ class ReplayedModel(DecodingRequests):
                 " batch",
                 fix="give padded rows out_cache_loc 0, req_pool_indices 0 and a sequence length of 1, at every replay",
             )
-        for where, slots in self._changed(after, self.contents(), limit):
+        eager = self.contents()
+        self.restore(before)
+        for where, slots in self._changed(after, eager, limit):
             expect(
                 not slots,
                 f"{what}: after the replay {where} differ in slots {slots[:6]} from what the eager model leaves there",

@@ -78,7 +78,7 @@ def replay_equals_eager(subject: Subject, case: ServedHistory) -> None:
 
 
 def _requests(n: int, model: ReplayedModel) -> None:
-    """`n` of them, and between their steps as many as the largest graph holds."""
+    """`n` of them, and between their steps as many as their graph holds, or the largest."""
     bs: set[int | None] = set()
     for step in range(4):
         batch = model.batch([(i * 3 + step) % model.count for i in range(n)], step)
@@ -88,10 +88,12 @@ def _requests(n: int, model: ReplayedModel) -> None:
             continue  # left to the model
         model.replay(batch, f"step {step} with {n} requests")
         bs.add(getattr(model.runner, "bs", None))
-        # The host reads rows of the capture by it: of another batch's size they are another batch's.
-        largest = model.batch(range(min(model.sizes[-1], model.count)), step)
-        if model.runner.can_run_graph(largest):
-            model.runner.execute(largest)
+        # The host reads rows of the capture by it: of another batch's size they are another batch's. Of one as large as
+        # this bucket rows may be left over.
+        size = model.sizes[-1] if step % 2 else next((size for size in model.sizes if size >= n), n)
+        full = model.batch([(model.count - 1 - i) % model.count for i in range(min(size, model.count))], step)
+        if model.runner.can_run_graph(full):
+            model.replay(full, f"between steps {step} and {step + 1} with {n} requests")
     expect(
         len(bs) < 2,
         f"after replays of {n} requests, of larger batches between, bs is {bs}; it is the captured size last replayed",
