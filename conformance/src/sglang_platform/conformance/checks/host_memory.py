@@ -222,6 +222,18 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
 
 
 _SIZES = (16, 4096, 1 << 20, 100_003)
+_FUSED = 600
+_PARTS: tuple[tuple[slice, ...], ...] = (
+    (slice(200), slice(400, None)),
+    (slice(400, None), slice(200)),
+    (slice(400), slice(200, None)),
+    (slice(200, 210), slice(None)),
+    (slice(7, None),),
+    (slice(0, None, 2), slice(1, None, 2)),
+)
+"""Of one memory each: parts that share nothing, in both orders, that overlap, one within another, one that begins behind
+the start, and every second number. As fused weights are, and layers of one allocation."""
+
 _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
 
@@ -263,24 +275,33 @@ class _Tag:
     def expect_held(self, what: str) -> None:
         pairs = enumerate(zip(self.tensors, self.before, strict=True))
         wrong = [at for at, (one, was) in pairs if one.shape != was.shape or not torch.equal(one.cpu(), was)]
-        expect(not wrong, what % wrong)
+        where = [(at, self.tensors[at].storage_offset()) for at in wrong]
+        shown = [f"{at} (number {first} of its memory on)" if first else str(at) for at, first in where]
+        expect(not wrong, what % f"[{', '.join(shown)}]")
+
+
+def _parts_of(memories: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [memory[part] for memory, parts in zip(memories, _PARTS, strict=True) for part in parts]
 
 
 @_check(
-    fix="keep what `keep_content` asks for, tag by tag and storage by storage, write zeros into what was not kept, and"
-    " let resume() answer True where any address is another than before: graphs hold addresses"
+    fix="keep what `keep_content` asks for, tag by tag, of each storage all that its tensors hold, which may be several"
+    " parts of it, write zeros into what was not kept, and let resume() answer True where any address is another than"
+    " before: graphs hold addresses"
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """Tensors have their memory back, tag by tag in any order, with their shapes and, where that was asked for, what
-    they held last, else zeros; `resume()` says so where an address is another than before."""
+    they held last, else zeros, also those that are parts of one memory; `resume()` says so where an address is another than before."""
     saver, generator = memory_saver(subject), subject.torch_rng()
     weights, cache = ([torch.empty(size).to(subject.device) for size in _SIZES] for _ in range(2))
     # As weights of 4 bits, and their zero points, are.
     packed = [torch.empty(4096, dtype=dtype).to(subject.device) for dtype in (torch.int32, torch.uint8)]
     views = [weights[2][: 1 << 10], weights[2].view(1 << 10, -1)]
-    held, other = _Tag("weights", [*weights, *views, *packed], True), _Tag("kv_cache", cache, False)
+    fused, parts = ([torch.empty(size).to(subject.device) for size in [_FUSED] * len(_PARTS)] for _ in range(2))
+    held = _Tag("weights", [*weights, *views, *packed, *_parts_of(fused)], True)
+    other = _Tag("kv_cache", [*cache, *_parts_of(parts)], False)
     for time, order in (("", (held, other)), (", the second time", (other, held))):
-        for tensor in (*weights, *cache):
+        for tensor in (*weights, *cache, *fused, *parts):
             tensor.copy_(torch.randn(tensor.shape, generator=generator))
         for tensor in packed:
             tensor.copy_(torch.randint(1, 200, tensor.shape, generator=generator).to(tensor.dtype))
