@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.allocator_fixes import KEPT
 from sglang_platform.conformance.oracles.allocator_history import AllocatorHistory
 from sglang_platform.conformance.oracles.allocator_model import AllocatorFault
 from sglang_platform.conformance.oracles.allocator_scripts import OF_SIZE, SCRIPTS
@@ -26,6 +27,9 @@ __all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
 
 _CALLS = "calls of the paged allocator"
 """A part in the sense of `Check.founds`: what random histories find of one call, its script tells better."""
+
+_FEW = 2048
+"""Pages of which a script of many is tried, where it fails: whether their number is what fails."""
 
 _WHOLE = 16
 """Pages of up to this many tokens are tried with a prefix and new tokens of every length."""
@@ -56,14 +60,26 @@ def _history(subject: Subject, case: Any, **more: Any) -> AllocatorHistory:
 
 
 def _run(subject: Subject, case: Script) -> None:
+    fault, calls = _fault(subject, case)
+    if fault is None:
+        return
+    what, fix = fault.what, fault.fix
+    if _fault(subject, case, written_over=False)[0] is None:
+        what, fix = f"where callers write over the tensors of their calls, {what}", KEPT
+    elif case.script in OF_SIZE and _fault(subject, replace(case, pages=_FEW))[0] is None:
+        fix = OF_SIZE[case.script]
+    raise CheckFailed(what, fix=fix, case={**asdict(case), "calls": calls}) from fault
+
+
+def _fault(subject: Subject, case: Script, **more: Any) -> tuple[AllocatorFault | None, list[str]]:
+    """What is wrong, and the calls up to it."""
     history: AllocatorHistory | None = None
     try:
-        history = _history(subject, case, need_sort=case.script == "frees_in_no_order")
+        history = _history(subject, case, need_sort=case.script == "frees_in_no_order", **more)
         SCRIPTS[case.script](history, random.Random(subject.seed), **case.given)
     except AllocatorFault as fault:
-        calls = history.calls if history else []
-        fix = OF_SIZE.get(case.script, fault.fix)
-        raise CheckFailed(fault.what, fix=fix, case={**asdict(case), "calls": calls}) from fault
+        return fault, history.calls if history else []
+    return None, []
 
 
 # The foundation
@@ -205,6 +221,7 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Script]:
 def allocator_at_served_sizes(subject: Subject, case: Script) -> None:
     """Hundreds of requests at once, requests of tens of thousands of tokens, more pages than 2**16 and more slots than
     2**24: each token lies at its place of a page that no other request has, and what is free adds up."""
+    subject.stands_on(_CALLS)
     _run(subject, case)
 
 
