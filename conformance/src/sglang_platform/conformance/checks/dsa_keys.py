@@ -145,6 +145,9 @@ def dsa_index_keys_of_far_pages(subject: Subject, case: FarPages) -> None:
     drawn.expect_read(pool, 0)
 
 
+_ALONG = "copy the rows of every layer, and the indexer's keys of each layer that has some, out and back"
+
+
 @dataclass(frozen=True)
 class Skipped:
     page_size: int
@@ -195,6 +198,7 @@ def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
             f"get_state_buf_infos() lists {lengths} bytes per page, and layers {list(case.layers)} keep no keys",
             fix="list every layer in its place, with 0 bytes per page where it keeps no keys",
         )
+    subject.stands_on("copies of the dsa pool")
     pool.load_cpu_copy(pool.get_cpu_copy(slots.to(subject.device)), there.to(subject.device))
     for layer_id, (rows, kept) in held.items():
         for where in (slots, there):
@@ -202,10 +206,10 @@ def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
                 f"of layer {layer_id} in slots {where.tolist()} are not those that were stored, or came back"
             )
             got = contents.rows(layer_id)["rows"].read()[where]
-            expect(np.array_equal(got, raw_bytes(rows)), f"the rows {rest}")
+            expect(np.array_equal(got, raw_bytes(rows)), f"the rows {rest}", fix=_ALONG)
             index = None if kept is None else contents.fixture.index_keys(pool, layer_id, given)
             same = index is not None and np.array_equal(index.read()[where, :_DIM], kept.numpy())
-            expect(kept is None or same, f"the indexer keys {rest}")
+            expect(kept is None or same, f"the indexer keys {rest}", fix=_ALONG)
 
 
 def _expect_refused(pool: Any, layer_id: int, drawn: _Drawn) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten
 
-from sglang_platform.conformance.check import NotApplicable, check
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, page_sizes
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
+from sglang_platform.conformance.fixtures.row_layouts import as_bits
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -166,9 +169,10 @@ def _trips(pool: PoisonedPool, case: Copy) -> Iterator[tuple[Requests, Requests]
     level=Level.MEMORY,
     requires=[kv_pool()],
     cases=copies,
+    founds="copies of the {kind} pool",
     seconds=120,
-    fix="copy and load all slots of every layer, chunk by chunk, each row into the slot of its own place in `indices`:"
-    " slots are in the order of the request's tokens, and in no other",
+    fix="copy and load all slots of every layer, in each of its buffers, chunk by chunk, each row into the slot of its"
+    " own place in `indices`: slots are in the order of the request's tokens, and in no other",
 )
 def cpu_copy_comes_back(subject: Subject, case: Copy) -> None:
     """`get_cpu_copy()` of a request's slots, loaded into other slots, is the same rows: of short requests and of 8,200
@@ -180,13 +184,35 @@ def cpu_copy_comes_back(subject: Subject, case: Copy) -> None:
     for here, there in _trips(pool, case):
         kept = [{name: pool.image.read(name, one) for name in pool.image.expected} for one in here]
         dtype = getattr(torch, case.slots)
-        copied = [pool.pool.get_cpu_copy(pool.locations(one, dtype)) for one in here]
+        copied, as_copied = [], []
+        for one in here:
+            copied.append(pool.pool.get_cpu_copy(pool.locations(one, dtype)))
+            subject.synchronize()
+            as_copied.append([part.clone() for part in _tensors_of(copied[-1])])
+        _expect_kept(copied, as_copied, f"get_cpu_copy() of {len(here)} requests, one after the other,")
         every = [slot for one in here for slot in one]
         for layer_id in pool.layers:  # the slots are given to other requests meanwhile
             pool.store(layer_id, every, pool.random_rows(len(every)))
+        subject.synchronize()
+        _expect_kept(copied, as_copied, "a store into the slots that were copied")
         for one, copy, rows in zip(there, copied, kept, strict=True):
             pool.pool.load_cpu_copy(copy, pool.locations(one, dtype))
             for name, bytes_of_one in rows.items():
                 pool.image.store(name, one, bytes_of_one)
-        shown = f"{len(every)} slots of {len(here)} requests, {every[:8]}"
-        pool.verify(f"copying {shown} to the CPU and back into {[slot for one in there for slot in one][:8]}")
+        pool.verify(f"copying {len(every)} slots of {len(here)} requests to the CPU and back into others")
+
+
+def _tensors_of(copy: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(copy)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def _expect_kept(copied: list[Any], as_copied: list[list[torch.Tensor]], after: str) -> None:
+    for at, (one, before) in enumerate(zip(copied, as_copied, strict=True)):
+        same = [as_bits(now).equal(as_bits(then)) for now, then in zip(_tensors_of(one), before, strict=True)]
+        expect(
+            all(same),
+            f"after {after} what was copied of request {at} of {len(copied)} is other than before: {same.count(False)}"
+            f" of its {len(same)} tensors",
+            fix="answer memory of its own in each call of get_cpu_copy(): the host keeps what it has until the request"
+            " comes back",
+        )

@@ -26,6 +26,7 @@ def retracted_requests_come_back(subject: Subject, case: Pool) -> None:
     page = next((size for size in page_sizes(subject, case.kind) if size > 1), None)
     if page is None:
         raise NotApplicable(f"pools of {case.kind} have pages of one slot only")
+    subject.stands_on(f"copies of the {case.kind} pool")
     pool = PoisonedPool(subject, case.kind, **{**case.keywords(subject), "page_size": page, "size": 8 * page})
     allocator = subject.allocator(8 * page, page, pool=pool.pool)
     pool.fill()
