@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, Row, check, expect, rows
-from sglang_platform.conformance.fixtures.brought_classes import copying_memory
+from sglang_platform.conformance.fixtures.brought_classes import HOST_COPIES, copying_memory
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
@@ -151,6 +151,7 @@ def copies_take_what_was_there(subject: Subject) -> None:
 @_check(
     level=Level.MEMORY,
     hosts=("none",),
+    founds=HOST_COPIES,
     fix="queue copies on the current stream; on a stream of your own let it wait for the current one, and the current"
     " one for it",
 )
@@ -161,11 +162,22 @@ def host_copies_wait_for_the_stream(subject: Subject) -> None:
     device, module = subject.device, _module(subject)
     work, slots = _Work(device, module), torch.arange(_ROWS)
     on_device = torch.zeros(_ROWS, _NUMBERS, device=device)
-    on_host = memory.allocate((_ROWS, _NUMBERS), torch.float32)
+    on_host, other = (memory.allocate((_ROWS, _NUMBERS), torch.float32) for _ in range(2))
+    on_device.fill_(2)
     module.synchronize()
+    for target in (on_host, other):  # a copy that is late comes with the next
+        memory.copy_slots([on_device], [target], slots, slots)
+    module.synchronize()
+    wrong = int((on_host != 2).sum())
+    expect(
+        wrong == 0,
+        f"copy_slots() out of the device brings {wrong} of {on_host.numel()} numbers wrongly, where nothing else is"
+        " queued",
+        fix="copy row from_[i] of every source to row to[i] of its target",
+    )
     work()
     on_device.fill_(3)
-    memory.copy_slots([on_device], [on_host], slots, slots.flip(0))
+    memory.copy_slots([on_device], [on_host], slots, slots)
     on_device.fill_(4)
     module.synchronize()
     wrong = int((on_host != 3).sum())
@@ -177,7 +189,7 @@ def host_copies_wait_for_the_stream(subject: Subject) -> None:
     on_host.fill_(5)
     work()
     on_device.fill_(4)
-    memory.copy_slots([on_host], [on_device], slots, slots.flip(0))
+    memory.copy_slots([on_host], [on_device], slots, slots)
     read = on_device.clone()
     module.synchronize()
     wrong = int((read != 5).sum())
