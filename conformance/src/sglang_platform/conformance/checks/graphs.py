@@ -39,6 +39,9 @@ class ReplayedModel(DecodingRequests):
     history = ""
     """The name of what it goes through."""
 
+    told: Any = None
+    """The batch that attention was prepared for last in a replay that is judged."""
+
     def __init__(
         self, subject: Subject, count: int = max(BUCKETS) + 2, buckets: Sequence[int] = BUCKETS, **more: Any
     ) -> None:
@@ -131,6 +134,7 @@ class ReplayedModel(DecodingRequests):
 
         def asked(batch: Any, *more: Any, **named: Any) -> Any:
             sizes.append(int(batch.batch_size))
+            self.told = batch
             return ask(batch, *more, **named)  # type: ignore[misc]
 
         with mock.patch.object(self.backend, name, asked) if ask else contextlib.nullcontext():
@@ -203,6 +207,7 @@ def _all_rows(model: ReplayedModel, case: Input) -> None:
     try:
         model.replay(first, "the first step")
     except CheckFailed as failed:
+        told = {name: getattr(model.told, name)[: len(which)].cpu().clone() for name in others if model.told}
         # Of one input's case another may be the one that is missing.
         missing = [one for one in others if _is_unread(model, which, one, others[one])]
         if not missing:
@@ -213,11 +218,17 @@ def _all_rows(model: ReplayedModel, case: Input) -> None:
                 fix="run the captured graph in every replay, on the static inputs that the batch was copied into",
             ) from None
         unread = ", ".join(missing)
-        raise CheckFailed(
-            f"{failed.what}; with other {unread} the eager model answers otherwise, and the replay does not",
-            case={"name": unread},
-            fix=f"copy {unread} into the static buffer that the graph reads, at every replay",
-        ) from None
+        what = (
+            f"{failed.what}; with other {unread} the eager model answers otherwise, and the replay does not"
+        )
+        fix = f"copy {unread} into the static buffer that the graph reads, at every replay"
+        if told and all(torch.equal(told[name], getattr(first, name).cpu()) for name in missing):
+            what += f", though attention is prepared for the {unread} of the batch"
+            fix = (
+                f"write what init_forward_metadata_out_graph() makes of {unread} into buffers that are made once, at"
+                f" every replay, and {unread} into the static input: a graph reads the tensors of its capture"
+            )
+        raise CheckFailed(what, case={"name": unread}, fix=fix) from None
     model.replayed(model.runner, first)
     changed = others[case.name]
     model.replay(model.batch(which, **{case.name: changed}), f"a step with other {case.name}", copies)

@@ -12,7 +12,7 @@ import torch
 
 from sglang_platform.conformance.check import check, expect, mended_by
 from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
-from sglang_platform.conformance.fixtures.decoder import FAR, LONG, WINDOWED
+from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, WINDOWED
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
@@ -242,6 +242,12 @@ _HISTORIES = {
         None,
         partial(_in_turn, ((3, 0), (1, 1))),
         given={"page": lambda subject: min(subject.declares.page_sizes)},
+    ),
+    "contexts of 0 to 3000 tokens": _History(
+        "let nothing that is fixed at the capture bound a replay: a length read as a number outside the graph, a split"
+        " or a width; bound it by the longest context of the request table, or read the static lengths on the device",
+        partial(_in_turn, _FAR),
+        given={"count": len(GROWN.lengths), "buckets": (1, 2, 4), "reach": GROWN},
     ),
     "contexts of 0 to 9000 tokens": _History(
         "keep tokens, positions, slots, rows and lengths in the integers that the host gives, at every replay",
