@@ -231,8 +231,8 @@ _PARTS: tuple[tuple[slice, ...], ...] = (
     (slice(7, None),),
     (slice(0, None, 2), slice(1, None, 2)),
 )
-"""Of one memory each: parts that share nothing, in both orders, that overlap, one within another, one that begins behind
-the start, and every second number. As fused weights are, and layers of one allocation."""
+"""Of one memory each, as fused weights are, and layers of one allocation: parts that share nothing, in both orders,
+that overlap, one within another, one that begins behind the start, and every second number."""
 
 _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
@@ -291,13 +291,16 @@ def _parts_of(memories: list[torch.Tensor]) -> list[torch.Tensor]:
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """Tensors have their memory back, tag by tag in any order, with their shapes and, where that was asked for, what
-    they held last, else zeros, also those that are parts of one memory; `resume()` says so where an address is another than before."""
+    they held last, else zeros, also those that are parts of one memory; `resume()` says so where an address is another
+    than before."""
     saver, generator = memory_saver(subject), subject.torch_rng()
     weights, cache = ([torch.empty(size).to(subject.device) for size in _SIZES] for _ in range(2))
     # As weights of 4 bits, and their zero points, are.
     packed = [torch.empty(4096, dtype=dtype).to(subject.device) for dtype in (torch.int32, torch.uint8)]
     views = [weights[2][: 1 << 10], weights[2].view(1 << 10, -1)]
-    fused, parts = ([torch.empty(size).to(subject.device) for size in [_FUSED] * len(_PARTS)] for _ in range(2))
+    fused, parts = (
+        [torch.empty(size).to(subject.device) for size in [_FUSED] * len(_PARTS)] for _ in range(2)
+    )
     held = _Tag("weights", [*weights, *views, *packed, *_parts_of(fused)], True)
     other = _Tag("kv_cache", [*cache, *_parts_of(parts)], False)
     for time, order in (("", (held, other)), (", the second time", (other, held))):
