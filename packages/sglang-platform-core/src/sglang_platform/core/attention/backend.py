@@ -137,7 +137,8 @@ class AttentionBackend(Part):
     ) -> torch.Tensor:
         """Route by mode, once the layer asks for nothing that is not computed (`layer_fields`).
 
-        `q` [T, Hq * D], `k` [T, Hk * D], `v` [T, Hk * Dv] -> [T, Hq * Dv].
+        `q` [T, Hq * D], `k` [T, Hk * D], `v` [T, Hk * Dv] -> [T, Hq * Dv], whose rows are contiguous: the projection
+        that follows quantises them, and asserts it (`sglang_per_token_group_quant_fp8`, SGLang 0.5.23).
         """
         refuse_fields(self, layer, self.layer_fields, self._later_fields)
         mode = forward_batch.forward_mode
