@@ -228,11 +228,12 @@ _PARTS: tuple[tuple[slice, ...], ...] = (
     (slice(400, None), slice(200)),
     (slice(400), slice(200, None)),
     (slice(200, 210), slice(None)),
+    (slice(200), slice(None)),
     (slice(7, None),),
     (slice(0, None, 2), slice(1, None, 2)),
 )
 """Of one memory each, as fused weights are, and layers of one allocation: parts that share nothing, in both orders,
-that overlap, one within another, one that begins behind the start, and every second number."""
+that overlap, one within another, also from the same start, one that begins later, and every second number."""
 
 _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
