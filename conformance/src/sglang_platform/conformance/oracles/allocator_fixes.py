@@ -5,8 +5,8 @@ from __future__ import annotations
 __all__ = ["COUNTED", "COUNTS", "GROUPED", "KEPT", "RAISED", "REFUSED"]
 
 KEPT = "keep a copy of what a call is given where it is read later, as in a free group: the caller writes over it then"
-COUNTED = "count in available_size() the slots of every page that nobody holds, each once, those that wait to be sorted" \
-    " in as well: the host looks for leaks, and admits requests, by it"  # fmt: skip
+COUNTED = "count in available_size() the slots of every page that nobody holds, each once, those that wait to be" \
+    " sorted in as well: the host looks for leaks, and admits requests, by it"  # fmt: skip
 RAISED = {"free_group_end": KEPT}
 GROUPED = (
     "hold frees back from free_group_begin() until free_group_end(): the scheduler still reads what it frees"
