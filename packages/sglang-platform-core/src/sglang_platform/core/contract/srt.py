@@ -285,8 +285,11 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_speculative_cache_locs_fn(self) -> Callable[..., torch.Tensor] | None:
-        """The function that computes the KV slots of a draft step, or None for the host's (0.5.21 and
-        later)."""
+        """The function that reads the KV slots of the tokens to verify, or None for the host's (0.5.21 and later).
+
+        Called with keywords; it answers `req_to_token[req_pool_indices[i], start_offset[i] : end_offset[i]]` of each
+        request, one after the other, in a new tensor of `batch_size * draft_token_num` integers.
+        """
         return None
 
     def support_mamba_cache_extra_buffer(self) -> bool:
