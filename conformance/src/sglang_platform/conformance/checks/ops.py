@@ -27,22 +27,28 @@ __all__: list[str] = []
 _CARRIES = ("x", "residual", "gate", "query", "key", "router_logits")
 """Inputs that hold a row for each token."""
 
+_SAME = " of the very tensors of the call before,"
+_OVER = " of the tensors of the call before, written over,"
 _SEQUENCE = (
-    (0, 3),
-    (0, 3),
-    (1, 17),
-    (1, 17),
-    (0, 3),
-    (1, 3),
-    (0, 1),
-    (1, 64),
-    (0, 2),
-    (1, 3),
-    (2, 3),
-    (2, 1),
+    (0, 3, ""),
+    (0, 3, ""),
+    (1, 17, ""),
+    (1, 17, ""),
+    (0, 3, ""),
+    (1, 3, _SAME),
+    (0, 3, _SAME),
+    (0, 3, _OVER),
+    (1, 3, _SAME),
+    (0, 1, ""),
+    (1, 64, ""),
+    (0, 2, ""),
+    (1, 3, ""),
+    (2, 3, ""),
+    (2, 1, ""),
 )
-"""Calls: of which layer, and of how many tokens. The last layer is one of a model that is loaded later, where the first
-lay in memory."""
+"""Calls: of which layer, of how many tokens, and what the tensors are that the op is lent. All layers of a step may be
+handed the same ones, as the positions by models of several rotary embeddings; steps of a draft model write them over
+(`positions.add_(1)`). The last layer is one of a model that is loaded later, where the first lay in memory."""
 
 
 def specs(subject: Subject) -> list[OpSpec]:
@@ -173,13 +179,13 @@ def ops_over_many_rows(subject: Subject, case: OpCase) -> None:
     requires=[fused_ops()],
     cases=ops,
     seconds=120,
-    fix="answer in a new tensor, and keep nothing by shape or from the first call: neither weights, nor tables, nor"
-    " scratch space of another size",
+    fix="answer in a new tensor, and keep nothing by shape, by the tensor that came or from the first call: neither"
+    " weights, nor tables, nor scratch space of another size",
 )
 def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
     """Calls of one op for unlike layers and batches are each right: after weights were written over in place, where
-    only the middle of a batch is new, and where another model was loaded to the same addresses. Earlier answers stay as
-    they were."""
+    only the middle of a batch is new, where layers are handed the same tensor, which is then written over, and where
+    another model was loaded to the same addresses. Earlier answers stay as they were."""
     forward, spec = forward_of(subject, case.op), SPECS[case.op]
     layers = list(spec.layers(compute_dtypes(subject)[0]))
     drawn = Drawn(subject, layers[0].dtype)
@@ -187,13 +193,19 @@ def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
     layers.append(layers[0])
     before: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
     answers: list[tuple[str, torch.Tensor, torch.Tensor]] = []
-    for at, (number, tokens) in enumerate(_SEQUENCE):
+    lent: dict[str, torch.Tensor] = {}
+    for at, (number, tokens, how) in enumerate(_SEQUENCE):
         if number == len(made):
             made.append(_loaded_over(made[0]))
         _update(made[number])
         asked = replace(layers[number], tokens=tokens)
         inputs = {name: _with_ends_of(before, name, x) for name, x in spec.inputs(drawn, asked).items()}
-        what = f"call {at + 1}, of {tokens} tokens, for layer {number},"
+        for name in inputs.keys() - set(spec.may_write(inputs)) if how else ():
+            if how == _OVER:
+                lent[name].copy_(inputs[name])
+            inputs[name] = lent[name]
+        lent = inputs
+        what = f"call {at + 1}, of {tokens} tokens, for layer {number},{how}"
         try:
             got = spec.answer(forward, asked, OpCall(made[number], inputs, f", {what} of {case.op}"))
         except CheckFailed as failed:
