@@ -70,9 +70,11 @@ class FusedOp:
         host that compute the same (`Llama3RotaryEmbedding` by `"RotaryEmbedding"`), unless they have their own.
 
         `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
-        call that it does not support it returns NotImplemented, and the original forward runs. Registering another
-        function for the same pair replaces the first. Raises TypeError for any other `op_cls`. A name that no release
-        of the host has stops the worker at startup with an error that names the nearest.
+        call that it does not support it returns NotImplemented, and the original forward runs. A single new tensor that
+        it answers has no gaps: models view it in other shapes (`self.norm(x).view(-1, self.hidden_size)`, SGLang 0.5.23
+        srt/models/qwen3_vl.py:358), and quantizers assert it (kernels/ops/quantization/int8_kernel.py:71). Registering
+        another function for the same pair replaces the first. Raises TypeError for any other `op_cls`. A name that no
+        release of the host has stops the worker at startup with an error that names the nearest.
         """
         if isinstance(op_cls, str) and op_cls:
             op_cls = contract_ops().get(op_cls, op_cls)
