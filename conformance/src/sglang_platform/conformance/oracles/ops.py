@@ -150,13 +150,13 @@ def moe_experts(
     activation: str = "silu",
     gated: bool = True,
     biases: tuple[torch.Tensor, torch.Tensor] | None = None,
-    clamped: tuple[float, float] | None = None,
+    clamped: tuple[float, float, float] | None = None,
     in_turn: bool = False,
 ) -> Expected:
     """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H]. Without a gate w13 is [E, I,
     H]. `activation`: silu, or gelu in any of its forms; `biases`: of both products, [E, 2 I] and [E, H]. An expert
-    below 0 is another rank's and adds nothing. `clamped`: gpt-oss's alpha and limit, of
-    g sigmoid(alpha g) (u + 1) with g at most `limit` and u within it; `in_turn`: gate and up rows alternate.
+    below 0 is another rank's and adds nothing. `clamped`: gpt-oss's alpha and limits, of g sigmoid(alpha g) (u + 1)
+    with g at most the first and u within the second; `in_turn`: gate and up rows alternate.
 
     sum_k weight_k * w2_e (silu(g) * u) with (g, u) = w13_e x and e = topk_ids[.., k]. Every step may be kept in the
     element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu and gelu have slopes of at most
@@ -182,8 +182,8 @@ def moe_experts(
         gate, up = _halves(first, in_turn) if gated else (first, torch.ones_like(first))
         gate_size, up_size = _halves(size, in_turn) if gated else (size, torch.zeros_like(size))
         if clamped is not None:
-            alpha, limit = clamped
-            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit) + 1
+            alpha, most, limit = clamped
+            gate, up = gate.clamp(max=most), up.clamp(-limit, limit) + 1
             h = gate * torch.sigmoid(alpha * gate) * up
         else:
             h = _activated(gate, activation) * up
