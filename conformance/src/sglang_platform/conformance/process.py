@@ -146,6 +146,7 @@ class Worker:
         *,
         cases: tuple[str, ...] = (),
         first_only: bool = False,
+        call: int | None = None,
         broken: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], list[str]]:
         """Run one check: its outcome, and the names of the cases that were run. Raises WorkerEnded where the process
@@ -153,7 +154,7 @@ class Worker:
         self._seen = seen = _Seen()
         self._wait_until_ready()
         wanted = {"check": check.id, "module": check.function.__module__, "seed": seed, "cases": cases}
-        self._send({**wanted, "first_only": first_only, "broken": dict(broken or {})})
+        self._send({**wanted, "first_only": first_only, "call": call, "broken": dict(broken or {})})
         start = START_SECONDS * max(1.0, self._patience)
         self._next(start, f"{start:g} s while the platform was made", starting=True)
         limit = check.seconds * self._patience * self._tier

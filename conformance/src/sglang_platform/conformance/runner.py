@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sglang_platform.conformance.case_ids import parted
 from sglang_platform.conformance.check import CREATED, Check, registered
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.level import Level
@@ -17,6 +18,12 @@ from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE
 
 __all__ = ["Runner", "Selection", "UnknownCheck"]
+
+
+_DEPENDS = (
+    "depends on calls before it: keep nothing of a call (a table, a buffer, an epsilon) for the next, or key it by all"
+    " that it depends on"
+)
 
 
 class _Fields(dict[str, Any]):
@@ -74,10 +81,13 @@ class Runner:
         seed = seed_of(self.selection.seed, check.id)
         outcome = Outcome(check.id, check.level.label, check.proves, "passed", seed=seed)
         answer, names = self._ask(check, seed)
+        call = answer.pop("call", None)
         for name, value in answer.items():
             setattr(outcome, name, value)
         outcome.seconds = round(time.perf_counter() - started, 3)
         self.selection.judge(check, outcome, names)
+        if call is not None and outcome.status == "failed":
+            self._make_again_alone(check, outcome, call)
         if outcome.is_bad or outcome.status in ("expected_failure", "suite_failed"):
             outcome.rerun, outcome.source = self.selection.rerun(check), check.source
         self.learn(check, outcome)
@@ -233,6 +243,26 @@ class Runner:
             else:
                 answer, names = ended.outcome(check), ended.seen.names
         return {**answer, "host": host}, names
+
+    def _make_again_alone(self, check: Check, outcome: Outcome, call: int) -> None:
+        """Where a kernel fails that others stand on, make the call that failed first in a fresh process, which is then
+        kept. Where it passes there, the outcome says so: the check that would name the cause is blocked."""
+        first, host = outcome.failing[0], self.selection.host_of(check)
+        if check.level is not Level.KERNELS or check.founds is None or first["waived"] or host is None:
+            return
+        self._end(host)
+        name = parted(first["id"])[1]
+        cases = () if name is None else (name,)
+        try:
+            alone, _ = self._worker(host).ask(check, outcome.seed, lambda case: None, cases=cases, call=call)
+        except WorkerEnded:
+            self._end(host)
+            return
+        if alone["status"] == "passed":
+            part = check.founds.format_map(_Fields(first["case"] or {}))
+            first["what"] = f"{first['what']}; alone, in a fresh process, it passes"
+            first["fix"] = f"{part} {_DEPENDS}"
+            outcome.what, outcome.fix = first["what"], first["fix"]
 
     def _needs_start(self, check: Check, broken: WorkerEnded) -> bool:
         """Whether it needs what did not start: the platform, or already the process."""

@@ -72,11 +72,16 @@ class Subject(CheckedPlugin):
         self.broken: dict[str, str] = {}
         """Parts, or globs over them, that were found wrong, and the check that tells it."""
 
+        self.only_call: int | None = None
+        """The call of each case that is made, where it is not all: one that failed, made again alone."""
+
         self.begin()
 
     def begin(self) -> None:
         """A case begins."""
         self.blocked: Blocked | None = None
+        self.call = 0
+        """The number of the call that a case makes, where it makes several."""
         self.built: Callable[..., Any] | None = None
         """The part that it was given last, a class or a function: a wrong answer is this part's."""
 
@@ -87,6 +92,11 @@ class Subject(CheckedPlugin):
         if told is not None:
             self.blocked = Blocked(f"{part} fails: see {told}")
             raise self.blocked
+
+    def makes(self, call: int) -> bool:
+        """Whether the case makes its call of this number, which comes now."""
+        self.call = call
+        return self.only_call in (None, call)
 
     @property
     def seed(self) -> int:

@@ -56,10 +56,12 @@ def run_check(
     *,
     wanted: Sequence[str] = (),
     first_only: bool = False,
+    call: int | None = None,
 ) -> dict[str, Any]:
-    """The outcome's fields. `tell` is called with each case before it runs, and with each that fails. `wanted` are
-    globs over the names of cases, by default all; with `first_only` the first failure ends the check."""
-    subject.seed = seed
+    """The outcome's fields, and the number of the `call` that failed first. `tell` is called with each case before it
+    runs, and with each that fails. `wanted` are globs over the names of cases, by default all; with `first_only` the
+    first failure ends the check; `call` is the one that each case makes, where it is not all."""
+    subject.seed, subject.only_call = seed, call
     run = _Cases(check, tell, subject)
     subject.begin()
     CURRENT.begin(check.id, _tolerances(subject))
@@ -107,6 +109,7 @@ class _Cases:
         self.check, self._tell, self._subject = check, tell, subject
         self.ran = 0
         self.failing: list[dict[str, Any]] = []
+        self.call = 0
         self.blocked: Blocked | None = None
         """Why a case was not run, of the first one."""
         self.own: dict[str, Any] | None = None
@@ -151,6 +154,8 @@ class _Cases:
         return True
 
     def add(self, failure: dict[str, Any]) -> None:
+        if not self.failing:
+            self.call = self._subject.call
         again = sum(one["id"].partition("#")[0] == failure["id"].partition("#")[0] for one in self.failing)
         if any(one["id"] == failure["id"] for one in self.failing):
             failure["id"] += f"#{again + 1}"
@@ -163,7 +168,9 @@ class _Cases:
             return {"status": "suite_failed", **self.own, **seen}
         if self.blocked is not None and not self.failing:
             return {"status": "blocked", "why": str(self.blocked), **seen}
-        return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
+        if self.failing:
+            return {**failed_with(self.failing), "call": self.call, **seen}
+        return {"status": "passed", **seen}
 
 
 def _ended(error: BaseException) -> dict[str, Any] | None:
@@ -244,7 +251,7 @@ def _serve(descriptor: int) -> None:
                 subject.platform  # noqa: B018 - before the check's clock begins
         subject.broken = wanted["broken"]
         tell({"started": True})
-        fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"]}
+        fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"], "call": wanted["call"]}
         tell({"outcome": run_check(check, subject, wanted["seed"], tell, **fields)})
         give_back_freed_memory()
 
