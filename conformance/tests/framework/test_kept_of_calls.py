@@ -24,8 +24,8 @@ def _values_of(name: str) -> Outcome:
 def test_a_failure_that_depends_on_earlier_calls_is_told_as_that() -> None:
     outcome = _values_of("EpsilonKept")
     assert outcome.status == "failed"
-    assert (outcome.what or "").endswith("; alone, in a fresh process, it passes")
-    assert (outcome.fix or "").startswith("op layernorm.rms_norm depends on calls before it")
+    assert (outcome.what or "").startswith("passes alone, in a fresh process; after other calls: rms_norm")
+    assert (outcome.fix or "").startswith("op layernorm.rms_norm depends on earlier calls")
     assert (outcome.failing[0]["what"], outcome.failing[0]["fix"]) == (outcome.what, outcome.fix)
 
 

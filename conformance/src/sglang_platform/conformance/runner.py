@@ -21,8 +21,7 @@ __all__ = ["Runner", "Selection", "UnknownCheck"]
 
 
 _DEPENDS = (
-    "depends on calls before it: keep nothing of a call (a table, a buffer, an epsilon) for the next, or key it by all"
-    " that it depends on"
+    "depends on earlier calls: keep no table, buffer or epsilon of a call, or key it by all that it needs"
 )
 
 
@@ -260,7 +259,7 @@ class Runner:
             return
         if alone["status"] == "passed":
             part = check.founds.format_map(_Fields(first["case"] or {}))
-            first["what"] = f"{first['what']}; alone, in a fresh process, it passes"
+            first["what"] = f"passes alone, in a fresh process; after other calls: {first['what']}"
             first["fix"] = f"{part} {_DEPENDS}"
             outcome.what, outcome.fix = first["what"], first["fix"]
 
