@@ -19,7 +19,7 @@ from sglang_platform.conformance.check import (
     expect,
     mended_by,
 )
-from sglang_platform.conformance.checks.factories import answer_of, backends_of, host_backends
+from sglang_platform.conformance.checks.factories import answer_of, expect_known
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
@@ -120,6 +120,8 @@ def _lora_backend(subject: Subject) -> None:
         name not in _TRITON_LORA or subject.platform.capabilities.supports_triton,
         f"{says} which is written in Triton, and capabilities.supports_triton is False",
     )
+    if name is not None:
+        expect_known(subject, "lora_backend", name, says)
 
 
 def _stubs(subject: Subject) -> None:
@@ -156,10 +158,7 @@ def _drafts(subject: Subject) -> None:
             platform.supports_speculative_draft_attention_backend(algorithm, name),
             f"{says} and supports_speculative_draft_attention_backend() says no to it",
         )
-        expect(
-            name in {*backends_of(platform), *host_backends()} or not host_backends(),
-            f"{says} which is neither among the platform's own nor the host's attention backends",
-        )
+        expect_known(subject, "speculative_draft_attention_backend", name, says)
     expect(
         not platform.supports_speculative_algorithm("NO_SUCH_ALGORITHM"),
         "supports_speculative_algorithm('NO_SUCH_ALGORITHM') answers True",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import types
+from functools import partial
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.checks.factories import answer_of
+from sglang_platform.conformance.host_names import known_names, names_like
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.profiles import profiles
 from sglang_platform.conformance.subject import PlatformRefused, Subject
@@ -205,6 +208,16 @@ def quantization_is_verified(subject: Subject) -> None:
         isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed),
         f"supported_quantization is {listed!r}, not a list of names",
     )
+    for name in listed:
+        known = known_names("quantization")
+        expect(
+            not known
+            or name in known
+            or answer_of(partial(platform.get_quantization_config, name), "") is not None,
+            f"supported_quantization lists {name!r}, which SGLang does not have{names_like(name, known)}",
+            case={"name": name},
+            fix="write SGLang's name of the method, or answer its class from get_quantization_config()",
+        )
     for name in (*listed, "no-such-method", "fp8"):
         asked = f"verify_quantization({name!r})"
         try:

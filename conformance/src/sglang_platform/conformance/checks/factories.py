@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.host_names import known_names, names_like
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.pool_kinds import KV_POOL_KINDS
 from sglang_platform.core.ops.fused_op import FusedOp
-from sglang_platform.devtools.source.environment import Environment
 
-__all__ = ["answer_of", "backends_of", "host_backends"]
+__all__ = ["answer_of", "backends_of", "expect_known"]
 
 _FACTORIES: dict[str, tuple[Any, ...]] = {
     "get_paged_allocator_cls": (),
@@ -197,13 +197,8 @@ def attention_backends_are_named(subject: Subject) -> None:
         isinstance(default, str) and default,
         f"get_default_attention_backend() answers {default!r}, not a name",
     )
-    known = {*backends, *host_backends()}
-    expect(
-        default in known
-        or not host_backends()
-        or (subject.host == "sglang" and subject.parts.attention_factory(default) is not None),
-        f"get_default_attention_backend() answers {default!r}, which is neither among the platform's own "
-        f"({', '.join(backends) or 'none'}) nor the host's",
+    expect_known(
+        subject, "attention_backend", default, f"get_default_attention_backend() answers {default!r},"
     )
 
 
@@ -215,22 +210,25 @@ def backends_of(platform: Any) -> Mapping[str, Any]:
     return found
 
 
-def host_backends() -> frozenset[str]:
-    """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
-    import ast
-
-    source = Environment().module("sglang.srt.layers.attention.attention_registry")
-    if source is None:
-        return frozenset()
-    return frozenset(
-        decorator.args[0].value
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call)
-        and decorator.args
-        and isinstance(decorator.args[0], ast.Constant)
-        and isinstance(decorator.args[0].value, str)
+def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
+    """That `name` is one of the host's for `argument`, or one that the platform brings or registers with it."""
+    platform, known = subject.platform, known_names(argument)
+    if argument.endswith("attention_backend") and argument != "mm_attention_backend":
+        known = known_names("attention_backend")
+        known = known and known.union(backends_of(platform))
+    elif argument == "quantization":
+        known = known and known.union(platform.supported_quantization)
+    if not known or name in known:
+        return
+    subject.parts.init_backend()  # a plugin may register its own there
+    expect(
+        name in known_names(argument)
+        or (
+            argument == "attention_backend"
+            and subject.host == "sglang"
+            and subject.parts.attention_factory(name) is not None
+        ),
+        f"{says} which neither SGLang nor the platform has{names_like(name, known)}",
     )
 
 

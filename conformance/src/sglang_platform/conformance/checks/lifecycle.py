@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from ast import literal_eval
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.checks.device import whoami
+from sglang_platform.conformance.checks.factories import expect_known
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import Ending, until_it_ends
 from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
@@ -217,10 +219,10 @@ def device_operations_leave_the_process_alone(subject: Subject) -> None:
     " refuse in words what it cannot serve; write no files",
 )
 def server_arguments_are_kept(subject: Subject) -> None:
-    """`apply_server_args_defaults()` and `finalize_server_args()` answer None, assign arguments that the host has, keep
-    what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing more when
-    they are called again, settle the arguments of a second engine alike, write no files, and hide no devices from the
-    workers."""
+    """`apply_server_args_defaults()` and `finalize_server_args()` answer None, assign arguments and names that the host
+    has, keep what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing
+    more when they are called again, settle the arguments of a second engine alike, write no files, and hide no devices
+    from the workers."""
     told = _told(subject)
     for name, one in told["arguments"].items():
         method, _, how = name.partition("/")
@@ -231,6 +233,10 @@ def server_arguments_are_kept(subject: Subject) -> None:
             raise CheckFailed(f"{method}() raises {one['raised']}\n{one['trace']}", case=case)
         expect(one["answered"] == "None", f"{method}() answers {one['answered']}, not None", case=case)
         _all_known(method, one["unknown"], case)
+        for argument, value in one["assigned"].items():
+            if value[:1] in ("'", '"'):
+                says = f"{method}() assigns {argument} = {value},"
+                expect_known(subject, argument, literal_eval(value), says)
         _same(f"{method}() changes what the operator named", one["lost"], case)
         _same(f"{method}(), called again, changes more", one["again"], case)
         _same(f"{method}() settles the same arguments of a second engine otherwise", one["second"], case)
