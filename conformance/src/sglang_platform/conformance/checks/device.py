@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
@@ -14,11 +12,19 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity
 
 from sglang_platform.conformance.check import CheckFailed, Row, check, expect, mended_by, rows
+from sglang_platform.conformance.checks.device_by_index import (
+    Expected,
+    by_index,
+    current_device,
+    memory_by_device,
+    reindexed_processes,
+    reindexing,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.types import CpuArchEnum
 
-__all__ = ["whoami"]
+__all__: list[str] = []
 
 
 class _Answer(NamedTuple):
@@ -157,49 +163,16 @@ def _pinned_memory(subject: Subject) -> None:
     expect(torch.equal(there.cpu(), staged), "what is copied from page-locked memory is not what was in it")
 
 
-class _Expected(Exception):
-    pass
-
-
-_VISIBLE = (
-    *("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"),
-    *("ASCEND_RT_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
-)
-
-
-def _reindexing(subject: Subject) -> None:
-    """Variables that name visible devices, and all that it changes, are as the operator left them, set or not."""
-    kept = dict(os.environ)
-    try:
-        changed = {""}
-        for named in (False, True):
-            os.environ.update({name: "0,1" for name in (*_VISIBLE, *changed) if named and name})
-            before = dict(os.environ)
-            for raises in (False, True):
-                with contextlib.suppress(_Expected), subject.platform.reindex_device_id(0) as index:
-                    expect(isinstance(index, int), f"reindex_device_id(0) yields {index!r}, not an index")
-                    changed |= {name for name, value in os.environ.items() if before.get(name) != value}
-                    if raises:
-                        raise _Expected
-                for name in sorted({*before, *os.environ}):
-                    was, now = before.get(name), os.environ.get(name)
-                    what = f"{name} was {was!r}, and after reindex_device_id(0){' and an error inside it' * raises}"
-                    expect(was == now, f"{what} it is {now!r}")
-    finally:
-        os.environ.clear()
-        os.environ.update(kept)
-
-
 def _inference_mode(subject: Subject) -> None:
     mode = subject.platform.inference_mode
     expect(mode() is not None, "inference_mode() answers None, not a context manager")
     weight = torch.ones(4, device=subject.device, requires_grad=True)
     for raises in (False, True):
-        with contextlib.suppress(_Expected), mode(), mode():
+        with contextlib.suppress(Expected), mode(), mode():
             recorded = (weight * 2).requires_grad
             product = (weight[None] @ weight[:, None]).dtype
             if raises:
-                raise _Expected
+                raise Expected
         expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
         expect(
             product == weight.dtype,
@@ -210,65 +183,6 @@ def _inference_mode(subject: Subject) -> None:
             (weight * 2).requires_grad and not torch.is_inference_mode_enabled(),
             f"after inference_mode(){', and an error inside it,' * raises} no gradients are recorded",
         )
-
-
-def _current_device(subject: Subject) -> None:
-    """For each device of the machine, and in another thread, as the host's threads for transfers begin."""
-    platform, kind = subject.platform, subject.device.type
-    module = getattr(torch, kind, None) if kind != "cpu" else None
-    try:
-        for index in reversed(range(subject.device_count())):
-            device = torch.device(platform.get_device(index))
-            platform.set_device(device)
-            made = torch.ones(256, 256, device=kind)
-            expect(
-                device.index is None or made.device.index == device.index,
-                f"after set_device({device!r}) a tensor on {kind!r} is on {made.device!r}",
-            )
-            if not hasattr(module, "Event"):
-                continue
-            done = module.Event()
-            for _ in range(200):
-                made = (made @ made) / 256
-            done.record()
-            platform.synchronize()
-            expect(done.query(), f"after synchronize() work that was queued on {device!r} is not done")
-    finally:
-        platform.set_device(platform.get_device(0))
-
-    def in_a_thread() -> None:
-        platform.set_device(platform.get_device(0))
-        platform.synchronize()
-
-    with ThreadPoolExecutor(1) as thread:
-        error = thread.submit(in_a_thread).exception()
-    expect(error is None, f"in another thread than the first set_device() or synchronize() raises {error!r}")
-
-
-def _by_index(subject: Subject) -> None:
-    subject.stands_on("memory of the device")
-    platform, count = subject.platform, subject.device_count()
-    uuids: dict[Any, int] = {}
-    for index in range(count):
-        device, uuid = platform.get_device(index), platform.get_device_uuid(index)
-        expect(
-            device.index in ((None, index) if count == 1 else (index,)),
-            f"get_device({index}) answers {device!r}, and there are {count} devices",
-        )
-        alike = uuids.setdefault(uuid, index)
-        expect(
-            alike == index, f"get_device_uuid() answers {uuid!r} for device {alike} and for device {index}"
-        )
-        total, (free, of) = platform.get_device_total_memory(index), platform.get_available_memory(index)
-        expect(
-            0 <= free <= of and abs(of - total) <= 0.05 * total,
-            f"device {index} has {total} bytes, and get_available_memory({index}) answers ({free}, {of})",
-        )
-        expect(platform.get_device_name(index), f"get_device_name({index}) is empty")
-        platform.get_device_capability(index)
-    for method in ("get_device", "get_device_name", "get_device_uuid", "get_device_capability"):
-        without, with_index = getattr(platform, method)(), getattr(platform, method)(0)
-        expect(without == with_index, f"{method}() answers {without!r}, and {method}(0) {with_index!r}")
 
 
 def _groups(subject: Subject) -> None:
@@ -399,21 +313,30 @@ _ROWS: dict[str, tuple[Sequence[_Answer] | Callable[[Subject], None], str]] = {
         "answer True only where torch pins memory for the device (torch.empty(..., pin_memory=True) works)",
     ),
     "reindexing": (
-        _reindexing,
+        reindexing,
         "remember what each variable had, and put it back in `finally`, one that was unset included: the operator may"
         " have named devices by it",
+    ),
+    "reindexed processes": (
+        reindexed_processes,
+        "build the uuid, and whatever tells devices apart, from what the driver reports of the hardware, not from the"
+        " index among the visible devices",
     ),
     "inference mode": (
         _inference_mode,
         "return torch.inference_mode() or torch.no_grad(), a new one at each call",
     ),
     "current device": (
-        _current_device,
+        current_device,
         "make the device that is given the current one of the thread, and wait in synchronize() for all that it does",
     ),
     "devices by index": (
-        _by_index,
+        by_index,
         "answer for the device of the index that is given; the default is index 0",
+    ),
+    "memory by device": (
+        memory_by_device,
+        "ask the driver for the device of the index that is given, and of the current one for None",
     ),
     "groups": (
         _groups,
@@ -429,6 +352,7 @@ _ROWS: dict[str, tuple[Sequence[_Answer] | Callable[[Subject], None], str]] = {
 @check(
     level=Level.CONTRACT,
     needs="device",
+    seconds=200,
     cases=rows(_ROWS),
     fix="return the type that the contract promises, and do what the name says",
 )
@@ -438,12 +362,3 @@ def device_operations_do_what_they_promise(subject: Subject, case: Row) -> None:
     asked, fix = _ROWS[case.row]
     with mended_by(fix):
         asked(subject) if callable(asked) else _judge(subject, asked)
-
-
-def whoami(subject: Subject) -> dict[str, Any]:
-    """What a probe needs to come to the same platform."""
-    return {
-        "name": subject.name,
-        "location": os.environ.get("SGLANG_PLATFORM_PLUGIN", "").partition("=")[2] or None,
-        "host": subject.host,
-    }

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect, mended_by
-from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import beside, probe
+from sglang_platform.conformance.probes.fresh import beside, probe, whoami
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []

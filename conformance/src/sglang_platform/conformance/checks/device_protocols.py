@@ -19,10 +19,9 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, Row, check, expect, rows
-from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.fixtures.sent_values import same_tensor, values_on
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.fresh import probe, whoami
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []

@@ -228,7 +228,7 @@ def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
             and subject.host == "sglang"
             and subject.parts.attention_factory(name) is not None
         ),
-        f"{says} which neither SGLang nor the platform has{names_like(name, known)}",
+        f"{says} which is neither SGLang's nor the platform's{names_like(name, known)}",
     )
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
-from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.checks.factories import expect_known
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import Ending, until_it_ends
+from sglang_platform.conformance.probes.fresh import Ending, until_it_ends, whoami
 from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject

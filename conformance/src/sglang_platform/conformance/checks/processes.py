@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
-from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.checks.general_plugins import general_plugins
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.fresh import probe, whoami
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []

@@ -15,7 +15,7 @@ from sglang_platform.conformance.fixtures.brought_classes import HOST_COPIES, co
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
+__all__ = ["LongWork", "streams_of"]
 
 _WIDTH = 256
 _SECONDS = 0.1
@@ -63,10 +63,10 @@ _check = partial(check, level=Level.CONTRACT, seconds=120)
 def streams_wait_for_each_other(subject: Subject, case: Row) -> None:
     """Work on one stream that waits for another, by a stream, an event or on the host, begins when all that the other
     was given is done: the host copies results, and loads keys, beside the next batch."""
-    device, module = subject.device, _module(subject)
+    device, module = subject.device, streams_of(subject)
     first, second = module.Stream(), module.Stream()
     made, read = (torch.zeros(_NUMBERS, device=device) for _ in range(2))
-    work = _Work(device, module)
+    work = LongWork(device, module)
     for attempt in range(3):
         made.zero_()
         read.zero_()
@@ -94,8 +94,8 @@ def streams_wait_for_each_other(subject: Subject, case: Row) -> None:
 def freed_tensors_wait_for_their_streams(subject: Subject) -> None:
     """A tensor that another stream still reads, and that `record_stream()` was told of it, is freed, and tensors of its
     size are made and filled: the other stream reads what was in it, of 1 KiB to 4 MiB."""
-    device, module = subject.device, _module(subject)
-    other, work = module.Stream(), _Work(device, module)
+    device, module = subject.device, streams_of(subject)
+    other, work = module.Stream(), LongWork(device, module)
     for numbers in _SIZES:
         made, read = torch.ones(numbers, device=device), torch.zeros(numbers, device=device)
         module.synchronize()
@@ -129,8 +129,8 @@ def freed_tensors_wait_for_their_streams(subject: Subject) -> None:
 def copies_take_what_was_there(subject: Subject) -> None:
     """A copy to the device with non_blocking=True, behind other work, brings what was in ordinary memory of the host
     when it was asked for: the host writes the next batch into it."""
-    device, module = subject.device, _module(subject)
-    work = _Work(device, module)
+    device, module = subject.device, streams_of(subject)
+    work = LongWork(device, module)
     for numbers in _SIZES:
         on_host, copied = torch.ones(numbers), torch.zeros(numbers, device=device)
         module.synchronize()
@@ -159,8 +159,8 @@ def host_copies_wait_for_the_stream(subject: Subject) -> None:
     """`copy_slots()` out of the device takes rows that work of the current stream is still to write, before later work
     writes them anew, and into the device brings rows before later work reads them."""
     memory = copying_memory(subject)
-    device, module = subject.device, _module(subject)
-    work, slots = _Work(device, module), torch.arange(_ROWS)
+    device, module = subject.device, streams_of(subject)
+    work, slots = LongWork(device, module), torch.arange(_ROWS)
     on_device = torch.zeros(_ROWS, _NUMBERS, device=device)
     on_host, other = (memory.allocate((_ROWS, _NUMBERS), torch.float32) for _ in range(2))
     on_device.fill_(2)
@@ -200,7 +200,7 @@ def host_copies_wait_for_the_stream(subject: Subject) -> None:
     )
 
 
-def _module(subject: Subject) -> Any:
+def streams_of(subject: Subject) -> Any:
     """torch's of the device. Raises NotApplicable for one without streams."""
     kind = subject.device.type
     if kind == "cpu":
@@ -211,7 +211,7 @@ def _module(subject: Subject) -> Any:
     return module
 
 
-class _Work:
+class LongWork:
     """Gives the current stream work of at least `_SECONDS`, products of which nobody reads the result."""
 
     def __init__(self, device: torch.device, module: Any) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sglang_platform.conformance.check import CheckFailed
 
-__all__ = ["Ending", "as_it_is_now", "beside", "probe", "until_it_ends"]
+if TYPE_CHECKING:
+    from sglang_platform.conformance.subject import Subject
+
+__all__ = ["Ending", "as_it_is_now", "beside", "how_it_ended", "probe", "until_it_ends", "whoami"]
 
 _LAST_LINES = 15
 _ENDING = 10
@@ -50,6 +55,15 @@ def _environment() -> dict[str, str]:
 _OURS = ("SGLANG_PLATFORM", "PYTHONPATH")
 
 
+def whoami(subject: Subject) -> dict[str, Any]:
+    """What a probe needs to come to the same platform."""
+    return {
+        "name": subject.name,
+        "location": os.environ.get("SGLANG_PLATFORM_PLUGIN", "").partition("=")[2] or None,
+        "host": subject.host,
+    }
+
+
 def probe(
     program: str,
     what: str,
@@ -71,8 +85,7 @@ def probe(
         raise CheckFailed(f"a fresh process did not come back within {seconds:g} s: {what}") from None
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if process.returncode != 0 or not lines:
-        tail = "\n".join(err.splitlines()[-_LAST_LINES:])
-        raise CheckFailed(f"a fresh process ended with status {process.returncode}: {what}\n{tail}")
+        raise _failed(process.returncode, seconds, what, err)
     return json.loads(lines[-1])  # type: ignore[no-any-return]
 
 
@@ -115,11 +128,10 @@ def until_it_ends(
         out.seek(0)
         err.seek(0)
         lines = [line for line in out.read().decode(errors="replace").splitlines() if line.startswith("{")]
-        tail = "\n".join(err.read().decode(errors="replace").splitlines()[-_LAST_LINES:])
+        said = err.read().decode(errors="replace")
     if not ready or not lines:
-        how = f"ended with status {status}" if ready else f"told nothing within {seconds:g} s"
-        raise CheckFailed(f"a fresh process {how}: {what}\n{tail}")
-    return json.loads(lines[-1]), Ending(status, tail)
+        raise _failed(status, seconds, what, said)
+    return json.loads(lines[-1]), Ending(status, _last_lines(said))
 
 
 @contextmanager
@@ -133,9 +145,11 @@ def beside(program: str, what: str, *, seconds: float = 60, **given: Any) -> Ite
         ready, _, _ = select.select([process.stdout], [], [], seconds)
         line = process.stdout.readline() if ready else ""
         if not line.startswith("{"):
+            status = None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(_ENDING if ready else 0)
             process.kill()
-            tail = "\n".join(process.communicate()[1].splitlines()[-_LAST_LINES:])
-            raise CheckFailed(f"a fresh process told nothing within {seconds:g} s: {what}\n{tail}")
+            raise _failed(status, seconds, what, process.communicate()[1])
         yield json.loads(line)
     finally:
         process.stdin.close()
@@ -147,6 +161,25 @@ def beside(program: str, what: str, *, seconds: float = 60, **given: Any) -> Ite
         process.stdout.close()
         assert process.stderr is not None
         process.stderr.close()
+
+
+def _failed(status: int | None, seconds: float, what: str, said: str) -> CheckFailed:
+    """`status` is None where the process lives; `said` is what it wrote to its standard error."""
+    how = f"told nothing within {seconds:g} s" if status is None else how_it_ended(status)
+    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    return CheckFailed(f"a fresh process {how}{last and f' ({last})'}: {what}\n{_last_lines(said)}")
+
+
+def how_it_ended(status: int) -> str:
+    """In words, with the name of the signal that killed it."""
+    if status >= 0:
+        return f"ended with status {status}"
+    name = next((one.name for one in signal.Signals if one == -status), f"signal {-status}")
+    return f"was killed by {name}"
+
+
+def _last_lines(said: str) -> str:
+    return "\n".join(said.splitlines()[-_LAST_LINES:])
 
 
 def _started(

@@ -70,8 +70,12 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return free, self.get_device_total_memory(device_id)
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
-        """Bytes in use, including other processes, so that total minus this is free."""
-        free, total = self.get_available_memory(getattr(device, "index", None) or 0)
+        """Bytes in use on `device` (None: the current one), including other processes, so that total minus this is
+        free."""
+        index = getattr(device, "index", None)
+        if index is None and self.device_type != "cpu":
+            index = torch.accelerator.current_device_index()
+        free, total = self.get_available_memory(index or 0)
         return float(total - free)
 
     def empty_cache(self) -> None:
