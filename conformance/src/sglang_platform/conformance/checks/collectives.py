@@ -6,11 +6,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.collectives import GIVEN
-from sglang_platform.conformance.fixtures.four_ranks import groups_of, ranks_of, told_by_ranks
+from sglang_platform.conformance.fixtures.four_ranks import RANKS, devices_of, groups_of, told_by_ranks
 from sglang_platform.conformance.fixtures.ranks import failed_first
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
@@ -26,12 +25,39 @@ _WAYS = {"group": (0, "collectives_in_groups"), "communicator": (1, "communicato
 """In the order in which a rank takes them, and the check that judges each."""
 
 
-_FIXES = {  # where the group is the world
-    "all_reduce": "all_reduce(x) returns the sum of x over all ranks, on every rank, in the shape and dtype of x",
+_WITHIN = (
+    "pass group=self.device_group to every collective, and name peers with dist.get_global_rank() (on the CPU"
+    " self.cpu_group; dist.get_rank(group) counts within it): torch's default is all ranks"
+)
+_FIXES = {
+    "all_reduce": "all_reduce(x) returns the sum of x over all ranks of the group, on every rank, in the shape and"
+    " dtype of x, and adds in one order everywhere",
     "all_gather": "all_gather(x, dim) returns the tensors of rank 0, 1, ... one after another along dim",
+    "all_gather_into_tensor": "all_gather_into_tensor(output, x) writes the tensors of rank 0, 1, ... one after another"
+    " along dim 0",
+    "all_gatherv": "all_gatherv(x, sizes) returns sizes[i] rows of each rank i, one after another, none of some too",
     "reduce_scatter": "reduce_scatter(x, dim) returns the part of the sum, along dim, that has this rank's number",
+    "reduce_scatter_tensor": "reduce_scatter_tensor(output, x) writes the part of the sum, along dim 0, that has this"
+    " rank's number",
+    "reduce_scatterv": "reduce_scatterv(x, sizes=sizes) returns sizes[rank] rows of the sum, those after the rows of"
+    " the ranks before",
     "broadcast": "broadcast(x, src) gives every rank the tensor of rank src of the group",
+    "gather": "gather(x, dst, dim) returns the tensors of all ranks along dim on rank dst of the group, None elsewhere",
+    "all_to_all_single": "all_to_all_single(output, x) writes the part for this rank of each rank's tensor in turn",
+    "send": "send(x, dst) sends what x holds now to rank dst of the group, by default the next; recv() returns it",
 }
+_FIXES_BY_SIGHT = {
+    "its answer changes": "give every answer memory of its own, or answer in the tensor that is given: layers keep the"
+    " answer of one call over the next",
+    "it changes its input": "leave the input as it is: compute in a copy, or in the output",
+    "it works in place": "write the result into the tensor that is given, and return that",
+    "it answers on": "answer on the device of the tensors that are given",
+    "it raised": "take every tensor that the contract allows: no rows, no dimensions, booleans, any strides",
+}
+"""By how what was seen begins: whatever the collective is, and whichever the group."""
+_ENDED = "correct what ends the process there: its last lines stand below"
+_LATE = ("timeout", "timed out", "did not come back")
+"""Of errors of ranks that wait for others: the group is not the one that was meant."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +66,7 @@ class Grouping:
 
 
 def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
-    for name in groups_of(ranks_of(subject)):
+    for name in groups_of(devices_of(subject)):
         yield Grouping(name)
 
 
@@ -55,8 +81,8 @@ _check = partial(check, level=Level.DISTRIBUTED, requires=_SEVERAL, seconds=400)
     " SGLang's groups call",
 )
 def collectives_in_groups(subject: Subject, case: Grouping) -> None:
-    """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce, also
-    two that run at once, and of the largest and the smallest numbers, all_gather, all_gather_into_tensor,
+    """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce,
+    also two that run at once, and of the largest and the smallest numbers, all_gather, all_gather_into_tensor,
     reduce_scatter_tensor, all_to_all_single, broadcast, send (also of what is written over at once) and recv, isend and
     irecv, of no rows to 16 MiB, of whole and real numbers of 8 to 64 bits."""
     _judge(subject, case, "group")
@@ -65,9 +91,7 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
 @_check(
     cases=groupings,
     founds="communicator",
-    fix="pass group=self.device_group (on the CPU self.cpu_group) to every collective of torch, whose default is all"
-    " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(),"
-    " take inputs of any strides, leave them as they are, and give every answer memory of its own",
+    fix=_WITHIN,
 )
 def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
@@ -117,20 +141,17 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
         for key, problem in one.items():
             if key.startswith(front) and problem is not None:
                 collective, tensor = key.removeprefix(front), problem["tensor"]
-                of_all = via == "communicator" and len(groups_of(len(told))[case.group][0]) == len(told)
-                plain = GIVEN[tensor].slices is None and problem["what"].startswith(("it gives", "at ["))
                 raise CheckFailed(
-                    f"{collective} of {problem['tensor']} on {_who(case.group, rank, told)}:"
-                    f" {problem['what']}",
-                    case={"group": case.group, "tensor": problem["tensor"], "rank": rank},
-                    fix=_FIXES.get(collective.split()[0].rstrip(",")) if of_all and plain else None,
+                    f"{collective} of {tensor} on {_who(case.group, rank)}: {problem['what']}",
+                    case={"group": case.group, "tensor": tensor, "rank": rank},
+                    fix=_fix(via, case.group, collective, tensor, problem["what"]),
                 )
     first = failed_first(told)
     if first is None:
         return
     one = told[first]
     if one["at"] and not one["at"].startswith(front):
-        kinds = list(groups_of(len(told)))
+        kinds = list(groups_of(devices_of(subject)))
         stopped, group = one["at"].split("/")[:2]
         if (_WAYS[stopped][0], kinds.index(group)) > (_WAYS[via][0], kinds.index(case.group)):
             return  # it was past these
@@ -139,12 +160,25 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
     _, _, collective, tensor = one["at"].split("/") if one["at"] else ("", "", "", "")
     where = f" in {collective}{f' of {tensor}' if tensor else ''}" if collective else ""
     raise CheckFailed(
-        f"{_who(case.group, first, told)} did not come through{where}: {one['error']}\n{one['log']}",
+        f"{_who(case.group, first)} did not come through{where}: {one['error']}\n{one['log']}",
         case={"group": case.group, "tensor": tensor, "rank": first} if tensor else None,
+        fix=None if any(word in one["error"].lower() for word in _LATE) else _ENDED,
     )
 
 
-def _who(group: str, rank: int, told: list[dict[str, Any]]) -> str:
-    groups = groups_of(len(told)).get(group, [])
-    members = next((list(members) for members in groups if rank in members), [])
+def _fix(via: str, group: str, collective: str, tensor: str, what: str) -> str | None:
+    """None is the check's own, which tells how to stay within the group."""
+    if any(word in what.lower() for word in _LATE):
+        return None
+    by_sight = next((fix for seen, fix in _FIXES_BY_SIGHT.items() if what.startswith(seen)), None)
+    if by_sight is not None or via == "group":
+        return by_sight
+    if GIVEN[tensor].slices is not None:
+        return "take inputs of any strides: call contiguous() where the library wants it"
+    meant = _FIXES[collective.split()[0].rstrip(",")]
+    return meant if group == "all" else f"{meant}; {_WITHIN}"
+
+
+def _who(group: str, rank: int) -> str:
+    members = next((list(members) for members in groups_of(RANKS)[group] if rank in members), [])
     return f"rank {rank} of the world, group {members}"
