@@ -122,7 +122,7 @@ class LeftInTraining(ReferencePlatform):
 @mutant(
     check="contract.workers_open_their_own_device",
     defect="a worker opens the device of its rank in the world, which a second machine does not have",
-    says="rank=64",
+    says="rank=65",
 )
 class DeviceOfTheWorldRank(ReferencePlatform):
     def initialize_device(self, rank: int, local_rank: int) -> None:

@@ -144,7 +144,7 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
                 raise CheckFailed(
                     f"{collective} of {tensor} on {_who(case.group, rank)}: {problem['what']}",
                     case={"group": case.group, "tensor": tensor, "rank": rank},
-                    fix=_fix(via, case.group, collective, tensor, problem["what"]),
+                    fix=_fix(devices_of(subject), via, case.group, collective, tensor, problem["what"]),
                 )
     first = failed_first(told)
     if first is None:
@@ -166,17 +166,19 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
     )
 
 
-def _fix(via: str, group: str, collective: str, tensor: str, what: str) -> str | None:
+def _fix(devices: int, via: str, group: str, collective: str, tensor: str, what: str) -> str | None:
     """None is the check's own, which tells how to stay within the group."""
     if any(word in what.lower() for word in _LATE):
         return None
-    by_sight = next((fix for seen, fix in _FIXES_BY_SIGHT.items() if what.startswith(seen)), None)
-    if by_sight is not None or via == "group":
-        return by_sight
+    meant = next((fix for seen, fix in _FIXES_BY_SIGHT.items() if what.startswith(seen)), None)
+    if via == "group" or (meant is not None and not what.startswith("it raised")):
+        return meant
     if GIVEN[tensor].slices is not None:
         return "take inputs of any strides: call contiguous() where the library wants it"
-    meant = _FIXES[collective.split()[0].rstrip(",")]
-    return meant if group == "all" else f"{meant}; {_WITHIN}"
+    meant = meant or _FIXES[collective.split()[0].rstrip(",")]
+    if "all" not in groups_of(devices):  # whether it is right there is not known
+        return f"{meant}; {_WITHIN}"
+    return meant if group == "all" else None
 
 
 def _who(group: str, rank: int) -> str:

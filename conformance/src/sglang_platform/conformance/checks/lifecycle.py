@@ -109,16 +109,21 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
     " defaults of the process: the host sets them"
 )
 def workers_open_their_own_device(subject: Subject) -> None:
-    """In a fresh worker of a second machine, rank 64 with local rank 0, `initialize_device()` answers None, and leaves
-    torch's defaults and threads, the root logger, signals, random numbers and the start method as they were."""
+    """In a fresh worker of a second machine, rank 65 with local rank 0, `initialize_device()` answers None, makes the
+    first device current, and leaves torch's defaults and threads, the root logger, signals, random numbers and the
+    start method as they were."""
     worker = _told(subject).get("worker")
     if worker is None:
         raise NotApplicable("initialize_device() is core's, and the platform is written on SGLang's classes")
     if "raised" in worker:
         raise CheckFailed(
-            f"initialize_device(rank=64, local_rank=0) raises {worker['raised']}\n{worker['trace']}"
+            f"initialize_device(rank=65, local_rank=0) raises {worker['raised']}\n{worker['trace']}"
         )
     expect(worker["answered"] == "None", f"initialize_device() answers {worker['answered']}, not None")
+    expect(
+        not worker["current"],
+        f"after initialize_device(rank=65, local_rank=0) the current device is {worker['current']}",
+    )
     settings = [one for one in SETTINGS if one != _PROCESSORS]
     found = [one for one in worker["changes"] if one.startswith(tuple(settings))]
     expect(not found, f"initialize_device() leaves traces: {'; '.join(found)}")

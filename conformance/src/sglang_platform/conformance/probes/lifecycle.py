@@ -33,7 +33,7 @@ __all__ = ["SEED", "drawn_numbers"]
 # Imports inside functions: core comes after the platform, as in a process of the host (`processes.py`).
 
 SEED = 5
-_SECOND_MACHINE = {"rank": 64, "local_rank": 0}
+_SECOND_MACHINE = {"rank": 65, "local_rank": 0}
 
 
 def main() -> None:
@@ -119,7 +119,11 @@ def _worker(platform: Any) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - told to the check
         return {"raised": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     found = changes(before, read_all(groups))
-    return {"answered": answered, "changes": [one for group in found.values() for one in group]}
+    import torch
+
+    current = torch.empty(1, device=platform.device_type).device.index
+    changed = [one for group in found.values() for one in group]
+    return {"answered": answered, "changes": changed, "current": current}
 
 
 def _initialised(platform: Any, told: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """What a process has that was spawned, or spawned by a spawned one: the platform, its answers, plugins and hooks.
 
 Given: `name`, `location`, `host`; `expressions` on the platform, as text; `depth`: how many spawns away to look;
-`fork`: look in a forked child instead; `modules`: which of these packages are imported; `wait`: seconds for the
-process looked in.
+`fork`: look in a forked child instead; `modules`: which of these packages are imported; `starts`: call
+`init_backend()` before hooks are told; `wait`: seconds for the process looked in.
 
 Core is imported after the platform: a process of the host has it only where a plugin imports it.
 """
@@ -57,6 +57,11 @@ def look(given: dict[str, Any]) -> dict[str, Any]:
         told["plugin_errors"] = errors_of_plugins()
     told["class"] = f"{type(platform).__module__}.{type(platform).__qualname__}"
     told["answers"] = {text: _evaluate(text, platform) for text in given.get("expressions", [])}
+    if given.get("starts"):
+        try:
+            platform.init_backend()
+        except BaseException as error:  # noqa: BLE001 - told to the check
+            told["not_started"] = f"{type(error).__name__}: {error}"
     from sglang_platform.core.hooks.registry import HookRegistry
     from sglang_platform.core.plugins import loaded_plugins
 
