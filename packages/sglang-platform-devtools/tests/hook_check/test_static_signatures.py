@@ -211,6 +211,40 @@ def test_a_hook_that_loses_what_its_target_gives_is_told(verdict, target, hook, 
     assert row.verdict == ("changed" if told else "exists")
 
 
+_ONCE = "def hook(original, x):\n    if x: return original(x)\n"
+SOME_PATHS = {
+    "no last line": (_ONCE, True),
+    "the original's is lost": (f"{_ONCE}    original(x + 1)", True),
+    "the original's is lost, awaited": (f"async {_ONCE}    await original(x + 1)", True),
+    "a branch of two": ("def hook(original, x):\n    if x: return 1\n    else: y = original(x)", True),
+    "under a lock": ("def hook(original, x):\n    with x:\n        if x: return original(x)", True),
+    "after a loop": ("def hook(original, x):\n    for y in x:\n        return original(y)", True),
+    "both branches": ("def hook(original, x):\n    if x: return 1\n    else: return original(x)", False),
+    "it raises": (f"{_ONCE}    raise ValueError(x)", False),
+    "a call that may raise": (f"{_ONCE}    refuse(x)", False),
+    "None, and it says so": (f"{_ONCE}    return None", False),
+    "an endless loop": ("def hook(original, x):\n    while True:\n        if x: return original(x)", False),
+    "a generator": ("def hook(original, x):\n    if x: return original(x)\n    yield x", False),
+}
+
+
+@pytest.mark.parametrize(("hook", "told"), SOME_PATHS.values(), ids=SOME_PATHS)
+def test_a_hook_that_gives_a_value_on_some_paths_only_is_told(verdict, hook, told) -> None:
+    wanted = WantedHook("host.mod:f", written(hook, HookType.AROUND))
+    asynchronous = "async " * hook.startswith("async ")
+    row = verdict(wanted, {"host.mod": f"{asynchronous}def f(x): return [x]\ndef g(): f()"})
+    assert ("it gives a value on some paths" in row.why) is told, row
+
+
+@pytest.mark.parametrize(
+    "target", ["if x: return [x]", "return [x] if x else None", "g()", "return", "return None"]
+)
+def test_where_the_target_may_give_nothing_a_hook_may_too(verdict, target) -> None:
+    body = f"def f(x):\n    {target}\ndef g(): f()"
+    row = verdict(WantedHook("host.mod:f", written(_ONCE, HookType.AROUND)), {"host.mod": body})
+    assert row.verdict == "exists", row
+
+
 @pytest.mark.parametrize("wrapper", ["", "@classmethod\n    ", "@staticmethod\n    ", "@property\n    "])
 def test_a_hook_on_a_method_takes_what_the_method_is_written_with(verdict, wrapper) -> None:
     text = {"host.mod": f"class A:\n    {wrapper}def m(self): pass\ndef g(a: A): a.m"}

@@ -67,6 +67,8 @@ def hook_targets_exist(subject: Subject) -> None:
         lines.append(f"{row.wanted.target} is {row.verdict}{moved}{near}{why}, hooked at {row.wanted.where}")
     fixes = [f"hook {row.moved_to[0]}" for row in rows if row.moved_to]
     fixes += [f"hook {row.nearest[0]}" for row in rows if row.nearest and not row.moved_to]
+    if any(row.why for row in rows):
+        fixes.append("take the arguments that the target takes, and give what it gives, on every path")
     raise CheckFailed("\n".join(lines), fix="; ".join(fixes) or None)
 
 

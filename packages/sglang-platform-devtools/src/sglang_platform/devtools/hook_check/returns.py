@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sglang_platform.devtools.registrations import WrittenHook
 from sglang_platform.devtools.source.signatures import own_nodes, yields
@@ -26,11 +26,17 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     record = hook.type.record
+    first = next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), None)
     if record.returns == "result" and _gives_nothing(node) and _gives_a_value(target):
         return f"it gives nothing, and in {host} {_name(target)} gives a value: return one, or what the original gave"
+    forgets = any(map(_is_written, _returns(node))) and _may_end(node.body, unknown=False, first=first)
+    if record.returns == "result" and forgets and not yields(node) and _always_gives(target):
+        return (
+            f"it gives a value on some paths and ends at line {node.end_lineno} without one, and in {host}"
+            f" {_name(target)} always gives one: return what the original gave there"
+        )
     if count is None:
         return None
-    first = next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), None)
     for line, taken in _taken_apart(node, first, record.first) if first else ():
         if taken != count:
             return f"it takes {taken} values at line {line}, and in {host} {_name(target)} gives {count}"
@@ -55,6 +61,37 @@ def _gives_a_value(node: ast.AST | None) -> bool:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return any(_is_a_value(one) for one in _returns(node))
+
+
+def _always_gives(node: ast.AST | None) -> bool:
+    """True if each path that ends certainly returns a value that is not written None."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _may_end(node.body, unknown=True):
+        return False
+    values = [one.value for one in own_nodes(node) if isinstance(one, ast.Return)]
+    return all(map(_is_written, values)) and _gives_a_value(node)
+
+
+def _is_written(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.IfExp):
+        return _is_written(value.body) and _is_written(value.orelse)
+    return value is not None and not (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _may_end(body: Sequence[ast.stmt], *, unknown: bool, first: str | None = None) -> bool:
+    """True if these statements may run to their end, past the last one. `unknown` is the answer where that depends on
+    what is not read here: a call that may never return, a loop, a handler. A call of `first` returns."""
+    last = body[-1] if body else ast.Pass()
+    if isinstance(last, ast.Return | ast.Raise | ast.Continue):
+        return False
+    if isinstance(last, ast.If):
+        return any(_may_end(one, unknown=unknown, first=first) for one in (last.body, last.orelse))
+    if isinstance(last, ast.With | ast.AsyncWith):
+        return _may_end(last.body, unknown=unknown, first=first)
+    if isinstance(last, ast.Expr):
+        value = last.value.value if isinstance(last.value, ast.Await) else last.value
+        returns = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == first
+        return unknown or returns or not isinstance(value, ast.Call)
+    return unknown or isinstance(last, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Pass | ast.For)
 
 
 def _is_a_value(given: ast.expr) -> bool:
