@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.sglang.arguments.check import check_arguments, refuse
+from sglang_platform.core.sglang.arguments.check import check_arguments, check_default_lora, refuse
 
 _SETTLED = {
     "kv_cache_dtype": "auto",
@@ -123,6 +124,50 @@ def test_the_shape_of_a_refusal_serves_other_features() -> None:
     assert caught.value.what == "--enable-lora True is not served on the platform 'strict'"
     assert caught.value.why == "the platform 'strict' declares no LoRA kernels"
     assert caught.value.fix == "leave out --enable-lora"
+
+
+class _Lora(SRTPlatform):
+    device_name = "adapters"
+    _default: str | None = "torch"
+
+    def get_default_lora_backend(self) -> str | None:
+        return self._default
+
+
+class _Registers(_Lora):
+    def init_backend(self) -> None:
+        """It may register a LoRA backend here."""
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", ["torch", "torch-native", "trition"])
+def test_a_default_lora_backend_that_the_host_does_not_have_is_refused(name: str) -> None:
+    platform = _Lora()
+    platform._default = name
+    with pytest.raises(LaunchRefused) as caught:
+        check_default_lora(SimpleNamespace(lora_backend=name), platform)
+    assert caught.value.what == f"get_default_lora_backend() of the platform 'adapters' answers {name!r}"
+    assert "_Lora" in caught.value.fix
+    assert ("return 'triton'" if name == "trition" else "return 'torch_native'") in caught.value.fix
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("cls", "default", "used"),
+    [
+        (_Lora, "torch_native", "torch_native"),
+        (_Lora, None, "csgmv"),
+        (_Lora, None, None),
+        (_Lora, "torch", "triton"),
+        (_Registers, "torch", "torch"),
+    ],
+)
+def test_lora_backends_of_the_host_of_the_operator_and_of_init_backend_are_not_refused(
+    cls: type, default: str | None, used: str | None
+) -> None:
+    platform = cls()
+    platform._default = default
+    check_default_lora(SimpleNamespace(lora_backend=used), platform)
 
 
 @pytest.mark.host

@@ -18,7 +18,7 @@ from sglang_platform.core.errors import LaunchRefused, explain
 from sglang_platform.core.sglang.arguments.host_limits import overridden
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["check_arguments", "check_default_attention", "check_memory", "refuse"]
+__all__ = ["check_arguments", "check_default_attention", "check_default_lora", "check_memory", "refuse"]
 
 # SGLang's names for a KV cache dtype and the torch types that store it. A device supports one of an 8-bit pair.
 _STORED_AS = {
@@ -70,26 +70,38 @@ def check_memory(platform: Any) -> None:
 
 
 def check_default_attention(platform: Any) -> None:
-    """Raise LaunchRefused if the platform's default is no attention backend, which would end a worker.
-
-    A platform with an `init_backend()` of its own may register the name there, in the workers.
-    """
+    """Raise LaunchRefused if the platform's default is no attention backend, which would end a worker."""
     from sglang.srt.server_args import ATTENTION_BACKEND_CHOICES as known
 
     name = platform.get_default_attention_backend()
     registry = sys.modules.get("sglang.srt.layers.attention.attention_registry")
     names = {*known, *platform.get_attention_backends(), *getattr(registry, "ATTENTION_BACKENDS", ())}
-    without_triton = name == "triton" and not platform.capabilities.supports_triton
-    if not without_triton and (name in names or overridden(type(platform), "init_backend")):
+    why, correct = "neither get_attention_backends() nor SGLang has an attention backend of that name", None
+    if name == "triton" and not platform.capabilities.supports_triton:
+        why, correct = "the platform does not declare supports_triton=True", "declare it in capabilities"
+    elif name in names or overridden(type(platform), "init_backend"):
         return
-    why = "neither get_attention_backends() nor SGLang has an attention backend of that name"
-    fix = f"return {nearest(str(name), names) or 'torch_native'!r}, or leave the method out: the default is the "
-    fix += "platform's own, or core's in plain torch"
-    if without_triton:
-        why = "the platform does not declare supports_triton=True"
-        fix = "declare it in capabilities, or leave the method out: the default is core's in plain torch"
+    correct = correct or f"return {nearest(str(name), names) or 'torch_native'!r}"
+    fix = f"{correct}, or leave the method out: the default is the platform's own, or core's in plain torch"
+    _refuse_default(platform, "get_default_attention_backend", name, why, fix)
+
+
+def check_default_lora(arguments: Any, platform: Any) -> None:
+    """Raise LaunchRefused if `arguments`, which ask for LoRA, have the platform's default and it is no LoRA backend."""
+    from sglang.srt.lora.backend.lora_registry import LORA_SUPPORTED_BACKENDS as known
+
+    name = platform.get_default_lora_backend()
+    is_used = name is not None and name == arguments.lora_backend
+    if is_used and name not in known and not overridden(type(platform), "init_backend"):
+        fix = f"return {nearest(name, known) or 'torch_native'!r}, or leave the method out"
+        why = "SGLang has no LoRA backend of that name"
+        _refuse_default(platform, "get_default_lora_backend", name, why, fix)
+
+
+def _refuse_default(platform: Any, method: str, name: Any, why: str, fix: str) -> NoReturn:
+    """A platform with an `init_backend()` of its own may register a name there, in the workers: it is not refused."""
     raise LaunchRefused(
-        f"get_default_attention_backend() of the platform {platform.device_name!r} answers {name!r}",
+        f"{method}() of the platform {platform.device_name!r} answers {name!r}",
         plugin=getattr(platform, "_plugin_origin", None),
         why=why,
         fix=f"in {class_to_complete(type(platform))}: {fix}",

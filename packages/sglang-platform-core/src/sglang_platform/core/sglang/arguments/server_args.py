@@ -9,7 +9,12 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.arguments.check import check_arguments, check_default_attention, check_memory
+from sglang_platform.core.sglang.arguments.check import (
+    check_arguments,
+    check_default_attention,
+    check_default_lora,
+    check_memory,
+)
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.registration import LaunchSettings, check_launch, required, soft
 from sglang_platform.core.sglang.served_model import resolved
@@ -93,6 +98,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             if platform.is_out_of_tree() and not any(name for _, name in asked):
                 check_default_attention(platform)
             settled = resolved(server_args)
+            if platform.is_out_of_tree() and settled.enable_lora:
+                check_default_lora(settled, platform)
             check_launch(LaunchSettings(settled))
             check_arguments(settled, platform, [(field, name) for field, name in asked if name])
 
