@@ -33,8 +33,8 @@ def complete(platform: Any) -> list[str]:
 def _answer(platform: Any, name: str) -> Callable[..., Any]:
     ask = _ANSWERS[name]
 
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return ask(platform)
+    def function(device: Any = None) -> Any:
+        return ask(platform, _device(platform, device))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -43,26 +43,35 @@ def _answer(platform: Any, name: str) -> Callable[..., Any]:
     return function
 
 
-def _used(platform: Any) -> int:
-    return int(platform.get_current_memory_usage())
+def _device(platform: Any, device: Any) -> Any:
+    """A `torch.device` with an index; for None the worker's own."""
+    import torch
+
+    if isinstance(device, int):
+        return torch.device(platform.device_type, device)
+    named = platform.get_local_torch_device() if device is None else torch.device(device)
+    return torch.device(named.type, named.index or 0)
 
 
-def _nothing(platform: Any) -> None:
-    return None
+def _used(platform: Any, device: Any) -> int:
+    return int(platform.get_current_memory_usage(device))
 
 
-def _properties(platform: Any) -> SimpleNamespace:
-    return SimpleNamespace(name=platform.get_device_name(), total_memory=platform.get_device_total_memory())
+def _properties(platform: Any, device: Any) -> SimpleNamespace:
+    index = device.index
+    return SimpleNamespace(
+        name=platform.get_device_name(index), total_memory=platform.get_device_total_memory(index)
+    )
 
 
-_ANSWERS: dict[str, Callable[[Any], Any]] = {
-    "empty_cache": lambda platform: platform.empty_cache(),
+_ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
+    "empty_cache": lambda platform, _: platform.empty_cache(),
     "get_device_properties": _properties,
     "max_memory_allocated": _used,
     "max_memory_reserved": _used,
-    "mem_get_info": lambda platform: platform.get_available_memory(),
+    "mem_get_info": lambda platform, device: platform.get_available_memory(device.index),
     "memory_allocated": _used,
     "memory_reserved": _used,
-    "reset_peak_memory_stats": _nothing,
-    "synchronize": lambda platform: platform.synchronize(),
+    "reset_peak_memory_stats": lambda platform, _: None,
+    "synchronize": lambda platform, _: platform.synchronize(),
 }
