@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
 from sglang_platform.conformance.host_names import known_names, names_like
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -220,7 +220,10 @@ def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
         known = known and known.union(platform.supported_quantization)
     if not known or name in known:
         return
-    subject.parts.init_backend()  # a plugin may register its own there
+    try:
+        subject.parts.init_backend()  # a plugin may register its own there
+    except Exception as error:
+        raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice") from error
     expect(
         name in known_names(argument)
         or (
@@ -229,6 +232,7 @@ def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
             and subject.parts.attention_factory(name) is not None
         ),
         f"{says} which is neither SGLang's nor the platform's{names_like(name, known)}",
+        fix="write SGLang's name, or register yours with SGLang in init_backend",
     )
 
 
