@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity
 
 from sglang_platform.conformance.check import CheckFailed, Row, check, expect, mended_by, rows
 from sglang_platform.conformance.checks.device_by_index import (
-    Expected,
+    ErrorInside,
     by_index,
     current_device,
     memory_by_device,
@@ -168,11 +168,11 @@ def _inference_mode(subject: Subject) -> None:
     expect(mode() is not None, "inference_mode() answers None, not a context manager")
     weight = torch.ones(4, device=subject.device, requires_grad=True)
     for raises in (False, True):
-        with contextlib.suppress(Expected), mode(), mode():
+        with contextlib.suppress(ErrorInside), mode(), mode():
             recorded = (weight * 2).requires_grad
             product = (weight[None] @ weight[:, None]).dtype
             if raises:
-                raise Expected
+                raise ErrorInside
         expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
         expect(
             product == weight.dtype,

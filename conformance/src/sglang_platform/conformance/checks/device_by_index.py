@@ -14,13 +14,20 @@ from sglang_platform.conformance.checks.processes import seen
 from sglang_platform.conformance.checks.streams import LongWork, streams_of
 from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Expected", "by_index", "current_device", "memory_by_device", "reindexed_processes", "reindexing"]
+__all__ = [
+    "ErrorInside",
+    "by_index",
+    "current_device",
+    "memory_by_device",
+    "reindexed_processes",
+    "reindexing",
+]
 
 _SIZE = 256 << 20
 _OF_ONE_DEVICE = ("get_device_uuid", "get_device_name", "get_device_capability", "get_device_total_memory")
 
 
-class Expected(Exception):
+class ErrorInside(Exception):
     pass
 
 
@@ -39,11 +46,11 @@ def reindexing(subject: Subject) -> None:
             os.environ.update({name: "0,1" for name in (*_VISIBLE, *changed) if named and name})
             before = dict(os.environ)
             for raises in (False, True):
-                with contextlib.suppress(Expected), subject.platform.reindex_device_id(0) as index:
+                with contextlib.suppress(ErrorInside), subject.platform.reindex_device_id(0) as index:
                     expect(isinstance(index, int), f"reindex_device_id(0) yields {index!r}, not an index")
                     changed |= {name for name, value in os.environ.items() if before.get(name) != value}
                     if raises:
-                        raise Expected
+                        raise ErrorInside
                 for name in sorted({*before, *os.environ}):
                     was, now = before.get(name), os.environ.get(name)
                     what = f"{name} was {was!r}, and after reindex_device_id(0){' and an error inside it' * raises}"
