@@ -187,3 +187,30 @@ class DraftBackendOfNobody(ReferencePlatform):
 
     def get_default_speculative_draft_attention_backend(self, algorithm: str) -> str:
         return "reference_draft"
+
+
+@mutant(
+    check="contract.answers_can_be_used",
+    defect="the default LoRA backend has a near name, which SGLang's registry does not have",
+    says="'torch'",
+)
+class LoraBackendOfANearName(ReferencePlatform):
+    def get_default_lora_backend(self) -> str:
+        return "torch"
+
+
+def _in_a_row(
+    req_pool_indices: torch.Tensor, req_to_token: torch.Tensor, start_offset: torch.Tensor, **rest: Any
+) -> torch.Tensor:
+    first = req_to_token[req_pool_indices.long(), start_offset.long()].long()
+    return (first[:, None] + torch.arange(rest["draft_token_num"], device=first.device)).flatten()
+
+
+@mutant(
+    check="kernels.draft_slots_are_read_from_the_table",
+    defect="slots of drafts are counted on from the first one: behind a page they lie elsewhere",
+    says="and the table has",
+)
+class DraftSlotsInARow(ReferencePlatform):
+    def get_speculative_cache_locs_fn(self) -> Callable[..., torch.Tensor]:
+        return _in_a_row

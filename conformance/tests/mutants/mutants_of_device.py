@@ -387,3 +387,41 @@ class _OnAStreamOfItsOwn(HostMemory):
 class HostCopiesOnTheirOwnStream(ExampleOOTPlatform):
     def get_host_memory_cls(self) -> type | None:
         return _OnAStreamOfItsOwn
+
+
+@mutant(
+    check="contract.device_operations_do_what_they_promise",
+    defect="free memory is that of device 0, whichever is asked for, as of a driver's call for the current one",
+    says="get_available_memory(1)",
+)
+class FreeMemoryOfTheFirst(ExampleOOTPlatform):
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        return super().get_available_memory(0)
+
+
+@mutant(
+    check="contract.device_operations_do_what_they_promise",
+    defect="synchronize() waits for the current stream: what the forward's own stream has queued goes on",
+    says="on another stream",
+)
+class WaitsForTheCurrentStream(ExampleOOTPlatform):
+    def synchronize(self) -> None:
+        torch.accelerator.current_stream().synchronize()
+
+
+@mutant(
+    check="contract.device_operations_do_what_they_promise",
+    defect="the uuid is made of the index among visible devices: two workers that see one each have the same",
+    says="in a process started inside reindex_device_id(1)",
+)
+class UuidOfTheVisibleIndex(ExampleOOTPlatform):
+    @contextmanager
+    def reindex_device_id(self, device_id: int) -> Iterator[int]:
+        before = os.environ.get("SGLANG_EXAMPLE_OOT_DEVICES")
+        os.environ["SGLANG_EXAMPLE_OOT_DEVICES"] = "1"
+        try:
+            yield 0
+        finally:
+            del os.environ["SGLANG_EXAMPLE_OOT_DEVICES"]
+            if before is not None:
+                os.environ["SGLANG_EXAMPLE_OOT_DEVICES"] = before

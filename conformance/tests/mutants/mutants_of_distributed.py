@@ -216,3 +216,11 @@ communicator(
     defect="each sum takes a buffer of a hundred that are there, and gives none back",
     says="no buffer is left",
 )
+communicator(
+    "BroadcastFromARankOfAll",
+    old="src=dist.get_global_rank(self.group, src)",
+    new="src=src if src in dist.get_process_group_ranks(self.group) else dist.get_global_rank(self.group, -1)",
+    check="distributed.communicator_in_groups",
+    defect="broadcast() takes the rank in the group for one of all ranks: right in groups that begin with rank 0",
+    says="broadcast",
+)

@@ -270,3 +270,28 @@ class WholeProcessIsRegistered(TransferEngine):
             if any(one.start <= address < one.start + one.length for one in self._regions):
                 raise
             return _Region(address, length, None), 0
+
+
+@part(
+    check="memory.released_memory_comes_back",
+    defect="of a storage that several tensors share only what the first one holds is kept",
+    says="of its memory on",
+)
+class FirstPartOfAStorageKept(MemorySaver):
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        tensors = list(tensors)
+        first: dict[int, torch.Tensor] = {}
+        for one in tensors:
+            first.setdefault(one.untyped_storage().data_ptr(), one)
+        contents = (
+            [(one, one.detach().to("cpu", copy=True)) for one in first.values()] if keep_content else []
+        )
+        super().release(tag, tensors)
+        self.__dict__.setdefault("contents", {})[tag] = contents
+
+    def resume(self, tag: str) -> bool:
+        moved = super().resume(tag)
+        with torch.no_grad():
+            for one, content in self.__dict__["contents"].pop(tag):
+                one.detach().copy_(content)
+        return moved

@@ -173,3 +173,14 @@ for _name, _alpha, _limit, _weights, _defect in (
         defect=f"biases, alpha and limit set together: {_defect}",
         says="the sum of experts: gemm1_alpha=1.702",
     )
+op(
+    "TurnsOfTheStep",
+    old="    cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)\n",
+    new="    step = rotary_embedding.__dict__\n"
+    "    if step.get('positions') is not positions:\n"
+    "        step.update(positions=positions, turns=op.cos_sin_cache[positions].float().chunk(2, dim=-1))\n"
+    "    cos, sin = step['turns']\n",
+    check="kernels.op_calls_follow_each_other",
+    defect="cosines are gathered once for the positions of a step, whichever layer asks: Gemma 3 has two tables",
+    says="of the very tensors",
+)

@@ -108,3 +108,19 @@ def loads_its_neighbours(folder: Path) -> Installed:
         "        if point.name == 'neighbour': point.load()\n    return"
     )
     return write_plugin(folder, activate=ACTIVATE.replace("    return", probe))
+
+
+@mutant(
+    check="processes.hooks_are_in_every_process",
+    defect="init_backend() registers a hook in the first process alone: the schedulers, which are spawned, go without",
+    says="lacks the hook",
+)
+def hook_of_the_first_process(folder: Path) -> Installed:
+    text = PLATFORM + (
+        "\n    def init_backend(self):\n        import json, multiprocessing\n"
+        "        from sglang_platform.core import HookRegistry, HookType\n"
+        "        super().init_backend()\n"
+        "        if multiprocessing.parent_process() is None:\n"
+        "            HookRegistry.register('json:dumps', lambda call, *a, **k: call(*a, **k), HookType.AROUND)\n"
+    )
+    return write_plugin(folder, platform=text)
