@@ -9,6 +9,7 @@ from import_graph import modules_below
 from way_of_k import PAGE, WAYS, Lost, Step, follow, written
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("title", WAYS)
 def test_the_way_is_short_and_never_goes_back(title: str) -> None:
     steps = follow(WAYS[title])

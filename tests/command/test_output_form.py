@@ -144,7 +144,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(50)
 @pytest.mark.parametrize(("words", "name", "status"), RUNS)
 def test_text_in_a_pipe(words: str, name: str, status: int, folder: Path, tmp_path: Path) -> None:
     where = tmp_path if name == "new" else folder
@@ -158,7 +158,7 @@ def test_text_in_a_pipe(words: str, name: str, status: int, folder: Path, tmp_pa
     assert "…" not in done.stdout + done.stderr
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(50)
 @pytest.mark.parametrize(("words", "name", "status"), RUNS)
 def test_json_is_all_that_goes_to_standard_output(
     words: str, name: str, status: int, folder: Path, tmp_path: Path
@@ -174,7 +174,7 @@ def test_json_is_all_that_goes_to_standard_output(
 WIDTHS = ["list", "list --explain", "info", "hooks check sglang.x:f", "host ops", "doctor --source-only rocm"]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("columns", [20, 40, 72, 120])
 @pytest.mark.parametrize("words", WIDTHS)
 def test_columns_is_respected(words: str, columns: int, folder: Path) -> None:
@@ -252,6 +252,7 @@ def test_a_refusal_is_told_once_and_nothing_of_our_own_files(folder: Path) -> No
 UNASKED = ["list", "list --explain", "info", "info example_oot", "doctor --source-only"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("words", UNASKED)
 def test_the_diffusion_runtime_is_shown_where_it_is_used_or_asked_for(words: str, folder: Path) -> None:
     plain = command(words, folder).stdout

@@ -176,6 +176,7 @@ SHOWN = sorted({" ".join(one.words[1:]) for one in COMMANDS if one.program == "s
 TO_RUN = [pytest.param(one, marks=_marks(one)) for one in RUN if one.replace("'", "") in SHOWN]
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("words", TO_RUN)
 def test_a_command_does_what_the_page_says(words: str, tmp_path: Path) -> None:
     """From an empty folder; one on `.` from a copy of the example."""

@@ -189,6 +189,7 @@ COMMANDS = {
 NAMES = ("device", "device-dist", "device_plugin", "project")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_all_four(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command.platform("device", "return 'device_cls:Platform'")

@@ -68,6 +68,7 @@ def _joined(lines: list[str]) -> str:
 _FIRST = {one.kind: one for one in reversed(MISTAKES)}
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "mistake",
     [

@@ -28,6 +28,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
     return status
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "defect",
     [

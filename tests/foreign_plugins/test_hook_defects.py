@@ -43,6 +43,7 @@ def test_the_hooks_are_sound_once_every_message_is_followed(
     assert {one["id"] for one in plugin.hooks()} == {"exists"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "hooks"),
     [

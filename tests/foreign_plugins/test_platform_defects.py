@@ -51,7 +51,7 @@ def wrong(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in findings if one["severity"] != "note"]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda one: f"{one.plugin}: {one.name}")
 def test_a_defect_is_told_with_its_place_and_its_fix(
     examined: Callable[..., Examined], defect: Defect

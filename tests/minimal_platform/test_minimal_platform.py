@@ -86,6 +86,7 @@ SERVES_WITHOUT = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("left_out", SERVES_WITHOUT)
 def test_what_has_a_default_may_be_left_out(left_out: str, install: Install) -> None:
     document = install(*SERVES_WITHOUT[left_out]).json("info", SGLANG_PLATFORM="minimal")
@@ -121,6 +122,7 @@ TOLD_BY_INFO = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("left_out", TOLD_BY_INFO)
 def test_what_may_not_be_left_out_is_told_by_info(left_out: str, install: Install) -> None:
     edits, says = TOLD_BY_INFO[left_out]
@@ -157,6 +159,7 @@ TOLD_BY_THE_LAUNCH = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "left_out",
     [

@@ -51,6 +51,7 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
     assert broken(page) == ["none.md", "#none", "page.md#none"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("link", ["none.md", "#none", "page.md#none", "other.md#none", "<none.md>"])
 def test_the_build_of_the_site_fails_at_a_link_that_leads_nowhere(link: str, tmp_path: Path) -> None:
     pytest.importorskip("sphinx")

@@ -30,6 +30,7 @@ def launch(setup: Setup, name: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", ["sm_90", "gfx942"])
 def test_sglang_imports_and_launches_without_its_libraries(architecture: str) -> None:
     light = Setup(architecture, True, ())

@@ -192,6 +192,7 @@ def _judge(name: str, causes: Any) -> None:
     assert int(line) > begin or source[int(line) - 1].startswith("def _"), first["place"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", _IN_UNIT)
 def test_a_planted_defect_is_one_to_three_causes_the_first_is_the_true_one(name: str) -> None:

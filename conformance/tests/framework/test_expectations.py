@@ -59,6 +59,7 @@ def test_a_case_that_is_not_named_fails_and_is_what_is_told(run: Run) -> None:
     assert all("kind=mha" not in one["id"] for one in left)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("glob", "of_another"),
     [
@@ -89,6 +90,7 @@ def test_of_cases_that_were_not_run_nothing_is_said(run: Run) -> None:
     assert outcome.status == "passed"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("when", "applies"),
     [
@@ -119,6 +121,7 @@ reason = "sums are kept in bfloat16"
 """
 
 
+@pytest.mark.long
 def test_a_tolerance_widens_the_bound_of_its_type_alone_and_is_told(run: Run) -> None:
     assert run("RoughInBfloat16", DECODE).status == "failed"
     outcome = run(

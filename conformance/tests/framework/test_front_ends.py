@@ -71,6 +71,7 @@ def test_a_selection_that_passes_ends_with_0_and_a_verdict_that_is_incomplete(tm
     assert document["declares"]["kv_kinds"] == ["mha", "mla", "dsa"]
 
 
+@pytest.mark.long
 def test_an_expected_failure_in_the_vendors_file_is_waived_in_the_headline(tmp_path: Path) -> None:
     (tmp_path / "conformance.toml").write_text(f'[expected_failures]\n"{CHECK}" = "our loader, ticket 12"\n')
     run = _conformance(
@@ -191,6 +192,7 @@ def test_pytest_runs_what_failed_or_one_case_again(tmp_path: Path) -> None:
     assert [one["id"] for one in outcome["failing"]] == [case]
 
 
+@pytest.mark.long
 def test_pytest_holds_to_the_verdict_where_that_is_asked(tmp_path: Path) -> None:
     words = ["--pyargs", "sglang_platform.conformance", "--platform", GOOD, "--platform-check", CHECK]
     run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", *words, folder=tmp_path)

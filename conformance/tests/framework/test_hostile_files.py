@@ -123,6 +123,7 @@ def test_a_release_that_is_no_version_has_no_column(
     assert "'latest', its SGLang, is no version" in capsys.readouterr().err
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("option", ["--report", "--junit"])
 def test_a_place_that_takes_no_report_is_told_before_any_check(option: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()

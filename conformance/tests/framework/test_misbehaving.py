@@ -49,6 +49,7 @@ def _alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "checks",
     [
@@ -94,6 +95,7 @@ def test_an_exit_at_import_is_told_once(misbehaving: Make) -> None:
     assert [found[name].status for name in (FACTORIES, NAMED)] == ["blocked", "blocked"]
 
 
+@pytest.mark.long
 def test_a_time_limit_ends_all_that_was_started(misbehaving: Make, tmp_path: Path) -> None:
     children = tmp_path / "children"
     runner = misbehaving(
@@ -113,6 +115,7 @@ def test_garbage_on_every_open_file_spoils_nothing(misbehaving: Make) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_process_that_holds_the_interpreters_lock_is_ended(misbehaving: Make) -> None:
     found = _by_id(misbehaving("holds_the_lock", FACTORIES, NAMED, patience=0.2).run())
     assert (found[FACTORIES].failure, found[NAMED].status) == ("timeout", "passed")
@@ -156,6 +159,7 @@ def test_the_time_that_others_had_the_processor_is_not_counted(
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("function", "why"), [("raises", "needs its daemon"), ("exits", "ended with status 5")]
 )
@@ -178,6 +182,7 @@ def test_a_broken_plugin_of_another_distribution_is_left_out(
     assert [one.status for one in found] == ["passed", "passed"], [(one.what, one.why) for one in found]
 
 
+@pytest.mark.long
 def test_no_process_is_left_when_the_runner_is_closed(misbehaving: Make, tmp_path: Path) -> None:
     children = tmp_path / "children"
     runner = misbehaving("leaves_children", FACTORIES, variables={"CHILDREN": str(children)}, patience=0.2)

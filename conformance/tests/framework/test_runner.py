@@ -40,6 +40,7 @@ def test_a_crash_is_told_of_the_check_and_the_next_is_run(two: Two) -> None:
     assert other.status == "passed"
 
 
+@pytest.mark.long
 def test_a_hang_is_ended_and_told_where(two: Two) -> None:
     hung, other = two("Hangs", patience=0.3)
     assert (hung.status, hung.failure) == ("failed", "timeout")

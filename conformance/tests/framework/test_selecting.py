@@ -103,6 +103,7 @@ def test_a_glob_over_cases_runs_these_alone(tmp_path: Path) -> None:
     assert "no case has such a name" in run.stdout
 
 
+@pytest.mark.long
 def test_only_what_failed_is_run_again(tmp_path: Path) -> None:
     words = ["--check", FACTORIES, "--check", NAMED, "--report", "first"]
     assert conformance("--platform", BAD, *words, folder=tmp_path).returncode == 1
@@ -117,6 +118,7 @@ def test_only_what_failed_is_run_again(tmp_path: Path) -> None:
     assert (nothing.returncode, "nothing failed in the report good" in nothing.stderr) == (2, True)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

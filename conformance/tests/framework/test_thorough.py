@@ -111,6 +111,7 @@ def test_a_defect_at_a_size_that_only_thorough_tries_is_found(run_odd: Callable[
     assert "--thorough" in thorough.rerun
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("tier", "status"), [("thorough", "expected_failure"), ("default", "failed")])
 def test_an_expectation_may_be_of_one_tier(
     run_odd: Callable[..., list[Outcome]], tmp_path: Path, tier: str, status: str

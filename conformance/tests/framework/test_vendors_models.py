@@ -85,6 +85,7 @@ def test_its_shapes_reach_the_cases_of_attention_norms_and_experts() -> None:
     assert len(_of_op("moe.experts", "llama-3.1-8b")) == len(_of_op("moe.experts"))
 
 
+@pytest.mark.long
 def test_a_defect_at_the_vendors_shape_alone_is_found_with_its_model(tmp_path: Path) -> None:
     words = ["--platform", "odd=odd_platforms:WrongAtOneShape", "--check", SERVED]
     without = conformance(*words, folder=tmp_path)

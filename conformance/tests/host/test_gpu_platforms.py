@@ -19,6 +19,7 @@ pytestmark = pytest.mark.host
 CHECK = Path(__file__).parent / "gpu_platform_parts.py"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "place"),
     [

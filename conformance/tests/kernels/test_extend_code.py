@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).parent / "programs" / "code_of_extend.py"
 MOST = {("sm_90", "bf16"): 440, ("sm_90", "fp8"): 530, ("gfx942", "bf16"): 410, ("gfx942", "fp8"): 670}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("window", [-1, 1024])
 @pytest.mark.parametrize(("target", "stored"), MOST)
 def test_the_loop_over_whole_cached_blocks(target: str, stored: str, window: int, tmp_path: Path) -> None:

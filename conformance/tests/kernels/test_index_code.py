@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).parent / "programs" / "code_of_index.py"
 MOST = {"sm_90": 9, "sm_100": 10, "gfx942": 10, "gfx950": 9}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("target", MOST)
 def test_the_loop_over_new_tokens(target: str, tmp_path: Path) -> None:
     """In a process of its own: a process that compiles must not have met the interpreter."""

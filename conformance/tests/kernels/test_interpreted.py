@@ -11,7 +11,7 @@ from sglang_platform.conformance.kernels.interpreter.process import run_tests
 INTERPRETED = Path(__file__).parent / "interpreted"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     "file",
     [
@@ -28,7 +28,7 @@ def test_in_the_interpreter(file: str) -> None:
     run_tests(INTERPRETED / file)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("package", ["cuda", "rocm"])
 @pytest.mark.parametrize(
     "file",

@@ -112,7 +112,7 @@ def test_a_good_kernel_passes_and_its_table_is_written(tmp_path: Path, cache: Pa
     assert "sm_80, 1M: not compiled: this is why." in table
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_told(defect: str, tmp_path: Path, cache: Path) -> None:
     old, new, words = DEFECTS[defect]

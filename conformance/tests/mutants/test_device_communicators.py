@@ -17,6 +17,7 @@ from sglang_platform.conformance.runner import Runner, Selection
 IN_CI = ("TorchGroupCommunicator", "FractionsOnTheCPU")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -31,6 +31,7 @@ def test_every_level_has_mutants_and_each_names_a_check() -> None:
     assert all(one.defect and one.says for one in mutants)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
 def test_a_mutant_is_killed_by_its_check(name: str) -> None:
     (mutant,) = [one for one in all_mutants() if one.name == name]

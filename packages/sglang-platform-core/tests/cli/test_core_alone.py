@@ -47,6 +47,7 @@ def test_help_lists_what_devtools_brings(command) -> None:
     assert text.count("Needs sglang-platform-devtools.") == 4
 
 
+@pytest.mark.long
 def test_doctor_says_what_it_does_once_it_takes_two_seconds(command) -> None:
     command.platform("here", SLOW)
     run = command("doctor")

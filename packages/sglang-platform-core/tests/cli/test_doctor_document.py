@@ -35,6 +35,7 @@ def test_people_see_the_id_too(command) -> None:
     assert "is read by nobody [group-unread]" in command("doctor").stdout
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("arguments", "status"), [([], 0), (["--json"], 0), (["--nonsense"], 2), (["--source-only=maybe"], 2)]
 )
@@ -49,6 +50,7 @@ def test_warnings_alone_give_status_0(command) -> None:
     assert [finding["severity"] for finding in findings] == ["warning", "note", "note"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("platform", [None, "example_oot"])
 def test_examining_this_very_environment_imports_neither_torch_nor_sglang(
     run_program, monkeypatch, platform

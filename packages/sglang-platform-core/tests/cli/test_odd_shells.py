@@ -47,6 +47,7 @@ def test_output_whose_reader_goes_away(words: str, tmp_path: Path) -> None:
     assert not done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("words", ["host assumptions", "hooks check --host installed"])
 def test_ctrl_c(words: str, tmp_path: Path) -> None:
     with subprocess.Popen(

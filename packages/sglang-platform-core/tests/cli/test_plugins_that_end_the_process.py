@@ -31,6 +31,7 @@ ENDS = {
 HERE = "return 'here_cls:Platform'"
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kind", ENDS)
 def test_who_ends_the_process_is_named(command, kind: str) -> None:
     body, how = ENDS[kind]
@@ -75,6 +76,7 @@ def test_the_other_plugins_are_asked_and_shown_once(command, tmp_path) -> None:
     assert sorted(calls.read_text().split()) == ["first_plugin", "rude_plugin", "zeta_plugin"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("source", "how"),
     [

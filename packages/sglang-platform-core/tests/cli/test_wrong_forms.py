@@ -108,14 +108,14 @@ def _refused(command, says: str) -> None:
         assert "Traceback" not in said
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("value", ENTRY_POINTS)
 def test_a_wrong_entry_point(command, value: str) -> None:
     _install(command, value, f"{PLUGIN}VALUE = 5\nINSTANCE = object()\n")
     _refused(command, ENTRY_POINTS[value])
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_wrong_answer(command, answer: str) -> None:
     _install(
@@ -131,7 +131,7 @@ def test_an_async_function(command) -> None:
     _refused(command, "write `def`, not `async def`")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_wrong_class(command, kind: str) -> None:
     source, says = CLASSES[kind]
@@ -139,7 +139,7 @@ def test_a_wrong_class(command, kind: str) -> None:
     _refused(command, says)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     "plugin",
     [
@@ -158,7 +158,7 @@ def test_a_function_that_is_not_decorated(command, plugin: str) -> None:
     _refused(command, "is not decorated with @platform_plugin")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "plugin",
     [
@@ -178,6 +178,7 @@ def test_right_forms(command, plugin: str) -> None:
         assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "group",
     ["sglang.platform", "sglang.platforms", "sglang.srt.platform", "sglang_platforms", "sglang.srt.plaforms",

@@ -102,6 +102,7 @@ _BEFORE_OURS = {
 """SGLang imports these before anything of ours: the error is its own."""
 
 
+@pytest.mark.sample(8)
 @pytest.mark.host
 @pytest.mark.parametrize("name", DAMAGE)
 def test_sglang_does_not_serve_on_its_own_platform_instead(site: Path, name: str) -> None:

@@ -159,6 +159,7 @@ def test_sources_alone_say_that_plugins_were_not_run(site: _Site) -> None:
     assert (finding["id"], finding["severity"]) == ("plugins-untried", "note")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("group", [_GENERAL, _TRITON])
 def test_two_distributions_of_one_entry_point_name(site: _Site, group: str) -> None:
     site.plugin("aone", "def register(): ...", group, entry="same")
@@ -168,6 +169,7 @@ def test_two_distributions_of_one_entry_point_name(site: _Site, group: str) -> N
     assert findings[0]["fix"] == "keep one: pip uninstall aone-dist or pip uninstall btwo-dist"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("digest", "severity"), [("sha256=other", "problem"), ("sha256=same", "warning")])
 def test_two_distributions_that_bring_one_file(site: _Site, digest: str, severity: str) -> None:
     for name, recorded in (("aone", "sha256=same"), ("btwo", digest)):

@@ -189,6 +189,7 @@ def test_a_class_is_not_replaced_by_a_function(host):
         HookRegistry.apply_hooks()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("method_first", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 def test_method_hooks_land_on_the_replacement(host, caplog, method_first, later):

@@ -79,6 +79,7 @@ BREAKING = {
 }
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("types", [[one] for one in BREAKING] + [list(BREAKING)], ids=str)
 @pytest.mark.parametrize("target", ["function", "breaking"])
 def test_a_hook_that_breaks_the_graph_costs_its_own_breaks(regions, types, target):
@@ -138,6 +139,7 @@ def test_a_hooked_function_is_compiled_itself(regions):
     assert ended(compiled(regions.function, "fullgraph"), regions.function(ONE)) == TRACED
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mark", [torch.compile, torch.compiler.disable], ids=["compile", "disable"])
 def test_a_hook_on_a_function_that_torch_knows(regions, mark):
     regions.function = mark(regions.function)

@@ -237,6 +237,7 @@ def run(history, loaded):
     assert HookRegistry.report() == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("loaded", [False, True])
 @settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
 @given(history=operations)
@@ -244,6 +245,7 @@ def test_any_history_takes_effect_and_is_undone(history_folder, history, loaded)
     run(history, loaded)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("loaded", [False, True])
 @settings(max_examples=50, deadline=None, suppress_health_check=RELAXED)
 @given(history=operations_on_classes)

@@ -60,6 +60,7 @@ def read(holders):
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_holders_with_a_name_are_reached_and_given_back(host, lazy):
     """Lazily they are met by a module that runs within the target's own import."""

@@ -150,7 +150,7 @@ def outcomes(asked_names: set[str], tmp_path_factory: pytest.TempPathFactory) ->
     return {name: json.loads(file.read_text()) for name, file in files.items()}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", [*REFUSED, "third_of_three"])
 def test_two_plugins_of_which_the_second_fails_are_both_named(outcomes: dict[str, Any], name: str) -> None:
     kind, text = outcomes[name]["error"]

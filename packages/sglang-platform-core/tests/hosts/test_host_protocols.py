@@ -80,6 +80,7 @@ def test_each_way_of_asking_is_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.host
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_pools_and_allocators_answer_as_the_hosts_own(name: str, monkeypatch, run_program) -> None:

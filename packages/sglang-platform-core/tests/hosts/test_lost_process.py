@@ -28,6 +28,7 @@ def _run(word: str, program: str = "lose_a_process.py", **variables: str) -> tup
     return run.returncode, run.stdout, run.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "noticed_by",
     ["watchdog", pytest.param("another rank", marks=pytest.mark.long), "another rank, while it dies"],

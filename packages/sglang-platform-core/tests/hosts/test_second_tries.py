@@ -185,7 +185,7 @@ _REFUSED = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", sorted(_REFUSED))
 def test_a_second_try_is_refused_again(outcomes: dict[str, str], name: str) -> None:
     output = outcomes[name]

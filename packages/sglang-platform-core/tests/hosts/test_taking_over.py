@@ -76,6 +76,7 @@ def test_plugins_before_and_after_cores_own_are_left_to_core() -> None:
     assert [distribution for _, distribution in plugins.values()] == ["before", OWN_PLUGIN, "after"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.host
 @pytest.mark.parametrize("failing", ["", "first", "last"])
 def test_plugins_of_others_are_run_once_on_sglangs_own_platform(

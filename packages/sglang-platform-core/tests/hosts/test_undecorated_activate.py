@@ -39,6 +39,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["ven", ""])
 def test_the_launch_ends_in_words(tmp_path: Path, form: str, name: str) -> None:

@@ -33,6 +33,7 @@ class Acme(SRTPlatform):
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.host
 @pytest.mark.parametrize("value", ["acme=acme_sources.device:Acme", "acme_sources.device.Acme"])
 def test_a_class_without_a_distribution_serves(

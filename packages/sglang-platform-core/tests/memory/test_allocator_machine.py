@@ -244,6 +244,7 @@ class AllocatorMachine(RuleBasedStateMachine):
             assert tensor.tolist() == values, "slots that were handed out changed afterwards"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("page_size", "paged"), [(1, False), (1, True), (2, True), (16, True), (64, True)])
 def test_allocator_agrees_with_the_model(page_size: int, paged: bool) -> None:
     machine = type("Machine", (AllocatorMachine,), {"page_size": page_size, "paged": paged})

@@ -125,6 +125,7 @@ def test_fp8_with_one_scale() -> None:
     assert torch.equal(_one({"quant_method": "fp8"}, **parts), stored.float() * 0.5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_packed_integers_as_compressed_tensors_packs_them(symmetric: bool) -> None:
     helpers = pytest.importorskip("compressed_tensors.compressors.pack_quantized.helpers")

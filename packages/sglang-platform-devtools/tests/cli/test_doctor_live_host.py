@@ -56,6 +56,7 @@ def test_a_refused_launch_keeps_no_class_from_being_examined(findings) -> None:
     assert "host-failed" not in findings(load, 0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("load", ["raise SystemExit(3)", "import os; os._exit(7)"])
 def test_a_host_that_cannot_be_started(findings, load: str) -> None:
     finding = findings(load, 1)["host-failed"]

@@ -71,6 +71,7 @@ def told(python: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_each_form_is_read_alike(project: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True, symlinks=True)

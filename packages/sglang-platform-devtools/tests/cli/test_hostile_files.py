@@ -171,6 +171,7 @@ ENTRY_POINTS = {
 }
 
 
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("kind", ENTRY_POINTS)
 def test_entry_points_that_cannot_be_read_are_refused_by_name(kind: str, command) -> None:
     info = command.folder / "vendor_dist-1.0.dist-info"

@@ -44,6 +44,7 @@ def damage(file: Path, content: bytes | str | None) -> None:
         file.symlink_to(content)
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_the_metadata_of_sglang_itself(
     kind: str, command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

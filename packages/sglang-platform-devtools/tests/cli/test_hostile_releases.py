@@ -139,6 +139,7 @@ METADATA: dict[str, bytes | str] = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", METADATA)
 def test_metadata_of_an_installed_plugin_that_cannot_be_read(kind: str, command, tmp_path: Path) -> None:
     command.platform("mine", 'return "mine_cls:Platform"')

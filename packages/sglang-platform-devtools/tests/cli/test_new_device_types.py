@@ -50,7 +50,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(27)
 @pytest.mark.parametrize(("device_type", "reason"), REFUSED.items())
 def test_an_unusable_device_type_is_refused_and_another_named(device_type: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be the copy's torch device type") as refused:
@@ -62,11 +62,13 @@ def test_an_unusable_device_type_is_refused_and_another_named(device_type: str, 
     assert VendorNames.of("acme", suggested).device_type == suggested
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("device_type", ["acme", "acme_npu", "_acme", "json", "string", "m", "metax", "hpux"])
 def test_a_device_type_that_torch_takes_is_taken(device_type: str) -> None:
     assert VendorNames.of("acme", device_type).device_type == device_type
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["acme2", "mi-300", "nn", "os"])
 def test_a_name_whose_device_type_is_refused_leaves_nothing(name: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["new", name, "--dir", str(tmp_path / "copy")])

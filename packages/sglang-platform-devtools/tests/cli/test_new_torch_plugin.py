@@ -57,6 +57,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(one for one in folder.rglob("*") if one.is_file())
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("module", "options", "device_type"),
     [
@@ -78,6 +79,7 @@ def test_the_device_type_is_the_plugins(
     assert f"import {module}  # noqa" in (package / "platform.py").read_text()
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     ("words", "what", "fix"),
     [

@@ -130,6 +130,7 @@ def vendor(command, tmp_path: Path) -> Callable[[Fault | None], Run]:
     return plant
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_command_tells_it_or_says_what_it_leaves_out(vendor, name: str) -> None:
     run = vendor(FAULTS[name])

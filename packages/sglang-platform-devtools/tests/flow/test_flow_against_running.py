@@ -23,6 +23,7 @@ def write_all(
     return named
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("release", ["0.5.11", "0.5.20", "0.5.9"])
 def test_every_form_of_guard(hosts: dict[str, Path], tmp_path: Path, release: str) -> None:
     new = {one: NEW_USES[one] for one in ("import of a name", "import_module", "attribute")}
@@ -30,6 +31,7 @@ def test_every_form_of_guard(hosts: dict[str, Path], tmp_path: Path, release: st
     assert differences(tmp_path, hosts[release], named) == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", ["0.5.11", "0.5.23"])
 def test_what_is_not_guarded(hosts: dict[str, Path], tmp_path: Path, release: str) -> None:
     named = write_all(tmp_path, UNGUARDED, NEW_USES, OLD_USES)

@@ -24,6 +24,7 @@ def read(text: str) -> dict[str, str]:
     return {canonicalize_name(one.name): str(one.specifier) for one in found}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", RELEASES)
 def test_no_device_but_cuda_gets_cudas_packages(command, wheel, release: str) -> None:
     file = str(wheel(release))

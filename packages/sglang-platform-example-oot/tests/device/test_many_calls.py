@@ -10,6 +10,7 @@ def test_a_process_that_dies_in_a_call_is_told(run) -> None:
     assert done.stdout.strip() == "told", done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("operators", ["sglang_example_oot", "aten"])
 def test_hostile_calls_end_with_a_value_or_an_exception(operators: str, run) -> None:
@@ -20,6 +21,7 @@ def test_hostile_calls_end_with_a_value_or_an_exception(operators: str, run) -> 
     assert "'same'" in done.stdout, "nothing was compared"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")
 def test_torchs_own_operator_tests(run) -> None:
     """Each 150th of the tests of `op_db`."""
