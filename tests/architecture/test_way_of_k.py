@@ -17,6 +17,7 @@ def test_the_way_is_short_and_never_goes_back(title: str) -> None:
     assert not _entered_again(steps)
 
 
+@pytest.mark.long
 def test_the_page_tells_the_way_as_it_is() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"<!-- the way of k: {title} -->" in page for title in WAYS)

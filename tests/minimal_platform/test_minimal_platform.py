@@ -202,6 +202,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "feature",
     [pytest.param(name, marks=() if at < 1 else pytest.mark.long) for at, name in enumerate(REFUSED)],

@@ -113,6 +113,7 @@ def test_decode_is_ours_where_a_table_of_the_card_says_so(tmp_path: Path) -> Non
     assert any("decode attention is its own" in line for line in found["log"])
 
 
+@pytest.mark.long
 def test_a_table_of_another_card_changes_nothing(tmp_path: Path) -> None:
     tables = measured("NVIDIA H200 NVL", tmp_path)
     assert survey(Setup("sm_90", True, CUDA, tables)) == survey(Setup("sm_90", True, CUDA))

@@ -59,6 +59,7 @@ def test_the_command_tells_what_to_do_and_writes_a_report(tmp_path: Path) -> Non
     assert "no such block size" in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_a_selection_that_passes_ends_with_0_and_a_verdict_that_is_incomplete(tmp_path: Path) -> None:
     import jsonschema
 

@@ -79,6 +79,7 @@ def test_every_check_of_pools_takes_its_cases(check_id: str) -> None:
     assert refuses or found.cases > 0
 
 
+@pytest.mark.long
 def test_a_defect_of_its_own_layout_is_found() -> None:
     found = {check_id: outcome(platform(OneLayerOff), check_id).status for check_id in OF_ANY_KIND}
     assert "failed" in found.values()

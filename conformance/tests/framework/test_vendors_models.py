@@ -101,6 +101,7 @@ def test_a_defect_at_the_vendors_shape_alone_is_found_with_its_model(tmp_path: P
     assert len(model["digest"]) == 64
 
 
+@pytest.mark.long
 def test_what_is_not_declared_is_left_out_and_said(tmp_path: Path) -> None:
     (tmp_path / "conformance.toml").write_text("[expected_failures]\n")
     words = ["--platform", "odd=odd_platforms:NoWindows", "--check", SERVED, "--model"]

@@ -226,6 +226,7 @@ def test_a_failure_told_as_passed_is_found_by_running_it_again(report: Report, t
     assert "packaging.metadata_is_sound was run again" in problem
 
 
+@pytest.mark.long
 def test_the_command(folder: Path, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a refusal in one line
     command = [sys.executable, "-m", "sglang_platform.conformance", "verify"]

@@ -192,6 +192,7 @@ def one_message(done: subprocess.CompletedProcess[str], *parts: str, status: int
     assert "starting SGLang" not in told
 
 
+@pytest.mark.long
 def test_the_command_says_it_in_one_message(tmp_path: Path, models: Path) -> None:
     def told(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return generate(*arguments, stdout=subprocess.PIPE, **more)

@@ -46,6 +46,7 @@ def test_stacks_are_those_of_a_process_and_its_children() -> None:
     assert "wait_for_weights" in told
 
 
+@pytest.mark.long
 def test_a_program_that_hangs_is_ended_with_its_stacks_and_its_words() -> None:
     with pytest.raises(HangingStart) as caught:
         completed([sys.executable, HANGING], seconds=8)
@@ -100,12 +101,14 @@ def waits(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_come_up_is_ended_with_its_stacks(waits: dict[str, str]) -> None:
     with pytest.raises(EngineFailed, match="within 6 s") as caught:
         ServerProcess(None, {}, module="waits", defaults={}, environment=waits, seconds=6)
     assert "wait_for_weights" in str(caught.value)
 
 
+@pytest.mark.long
 def test_an_interrupted_start_of_a_server_shows_its_stacks(
     waits: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

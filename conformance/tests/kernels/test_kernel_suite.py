@@ -96,6 +96,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.long
 def test_a_good_kernel_passes_and_its_table_is_written(tmp_path: Path, cache: Path) -> None:
     source = VENDOR.replace(
         "targets=TARGETS",

@@ -22,6 +22,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return dict(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict())
 
 
+@pytest.mark.long
 def test_teaching_twice_gives_the_same_weights_and_a_model_is_kept(tmp_path: Path) -> None:
     first, second = make_model(tmp_path / "first", steps=20), make_model(tmp_path / "second", steps=20)
     one, other = _weights(first), _weights(second)

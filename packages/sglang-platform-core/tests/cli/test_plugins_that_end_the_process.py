@@ -119,6 +119,7 @@ def test_who_hangs_is_named_with_the_place(command) -> None:
     assert "slow_plugin.py:8 in wait" in run.stderr
 
 
+@pytest.mark.long
 def test_who_takes_over_a_second_is_named_with_the_duration(command) -> None:
     command.platform("slow", "import time; time.sleep(1.2); return 'slow_cls:Platform'")
     for arguments in ("info", "list --explain"):

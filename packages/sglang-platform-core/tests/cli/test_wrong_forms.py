@@ -195,6 +195,7 @@ def test_a_wrong_group(command, group: str) -> None:
     assert "not looked at: metadata" in command("info").stdout
 
 
+@pytest.mark.long
 def test_a_missing_contract_version(command) -> None:
     command.install(
         "dev", {"sglang.srt.platforms": {"dev": "dev_plugin:activate"}}, dev_plugin=PLUGIN, dev_cls=CLASS

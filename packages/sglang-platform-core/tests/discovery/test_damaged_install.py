@@ -120,6 +120,7 @@ def test_sglang_does_not_serve_on_its_own_platform_instead(site: Path, name: str
     assert done.stderr.count("pip install --force-reinstall") == (name != "the hooks are zeros")
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_a_host_that_names_no_platform_is_refused_without_discovery(site: Path) -> None:
     (site / "sglang_platform/core/discovery/entry.py").unlink()

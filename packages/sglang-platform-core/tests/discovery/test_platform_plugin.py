@@ -52,6 +52,7 @@ def test_the_hosts_attribute_is_an_identifier(name, attribute) -> None:
     assert attribute.isidentifier()
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_in_a_host_every_answer_follows_core_s_rules(site, monkeypatch, run_program) -> None:
     site.module("reexport", "from my_dev_impl import activate\n")

@@ -111,6 +111,7 @@ def outcome(module, call):
     return result, list(module.log)
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None, suppress_health_check=RELAXED)
 @given(
     plans=st.lists(hook_plans, max_size=7),

@@ -170,6 +170,7 @@ def test_lora_backends_of_the_host_of_the_operator_and_of_init_backend_are_not_r
     check_default_lora(SimpleNamespace(lora_backend=used), platform)
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_a_launcher_on_the_example_is_stopped(monkeypatch: Any, run_program: Any, tmp_path: Path) -> None:
     """The host's own settling of arguments, on a model's configuration without weights."""

@@ -9,6 +9,7 @@ import pytest
 pytestmark = [pytest.mark.host, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_collectives_of_a_group_go_through_the_platforms_communicator(
     tmp_path: Path, monkeypatch, run_two_ranks
 ) -> None:

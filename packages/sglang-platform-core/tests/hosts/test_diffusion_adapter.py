@@ -30,6 +30,7 @@ def test_core_touched_before_the_host_gives_the_same_object(run_program) -> None
     run_program("touch_core_before_the_diffusion_host.py", timeout=_LONG)
 
 
+@pytest.mark.long
 def test_without_a_plugin_core_shares_the_hosts_own(monkeypatch, run_program) -> None:
     monkeypatch.setenv("SGLANG_DIFFUSION_PLATFORM_OVERRIDE", "cpu")
     run_program("share_the_diffusion_hosts_own.py", timeout=_LONG)
@@ -48,6 +49,7 @@ def _plugin(monkeypatch, folder: Path, name: str, body: str, hooks: str = "") ->
     monkeypatch.setenv("SGLANG_DIFFUSION_PLATFORM_OVERRIDE", name)
 
 
+@pytest.mark.long
 def test_a_refusal_stops_the_host_with_its_reason(tmp_path: Path, monkeypatch, run_program) -> None:
     _plugin(
         monkeypatch,
@@ -95,6 +97,7 @@ def hooks():
 _HOOK_POINT = "[sglang.multimodal_gen.plugins]\nhooked = hooked:hooks\n"
 
 
+@pytest.mark.long
 def test_hooks_are_applied_and_answers_that_cannot_be_used_are_refused(
     tmp_path: Path, monkeypatch, run_program
 ) -> None:
@@ -103,6 +106,7 @@ def test_hooks_are_applied_and_answers_that_cannot_be_used_are_refused(
     run_program("refuse_diffusion_answers.py", timeout=_LONG)
 
 
+@pytest.mark.long
 def test_a_hook_without_a_target_stops_the_launch(tmp_path: Path, monkeypatch, run_program) -> None:
     _plugin(monkeypatch, tmp_path, "hooked", _HOOKED, _HOOK_POINT)
     monkeypatch.setenv("TARGET", "platforms.interface:Platform.get_device_nam")

@@ -72,6 +72,7 @@ def report(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_server_args_first(folder: Path, run_program: Any) -> None:
     done = run_program("begin_with_server_args.py", str(folder), timeout=_LONG)
     assert f"called {facts().finished_arguments}" in done.stdout
@@ -81,12 +82,14 @@ def test_server_args_first(folder: Path, run_program: Any) -> None:
     assert {one["state"] for one in finished} == {"applied"}
 
 
+@pytest.mark.long
 def test_server_args_that_the_platform_refuses(folder: Path, run_program: Any) -> None:
     done = run_program("begin_with_server_args.py", str(folder), "cpu", may_fail=True, timeout=_LONG)
     assert done.returncode == 1
     assert "the engine is to run on device 'cpu'" in done.stderr
 
 
+@pytest.mark.long
 def test_a_model_config_first(folder: Path, run_program: Any) -> None:
     done = run_program("begin_with_model_config.py", str(folder), timeout=_LONG)
     assert f"called {MODEL_CONFIG}" in done.stdout
@@ -106,10 +109,12 @@ def test_tokenizer_workers_and_encoder_servers(module: str, folder: Path, run_pr
     assert plugins == {"sglang_platform_core", "my_hooks"}
 
 
+@pytest.mark.long
 def test_a_client_loads_no_plugins(folder: Path, run_program: Any) -> None:
     run_program("begin_as_a_client.py", timeout=_LONG)
 
 
+@pytest.mark.long
 def test_plugins_that_were_taken_for_loaded_are_missed_aloud(folder: Path, run_program: Any) -> None:
     done = run_program("load_plugins_too_early.py", timeout=_LONG)
     assert done.stderr.count("hooks of core and of all plugins are missing") == 1

@@ -14,6 +14,7 @@ def test_slices_go_to_the_places_of_the_largest_rank() -> None:
     assert moved.tolist() == [[1.0, 0.0, 2.0, 0.0], [1.0, 2.0, 3.0, 4.0], [0.0] * 4]
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_a_graph_multiplies_as_the_host_does_without(run_program) -> None:
     run_program("multiply_adapters_in_a_graph.py", timeout=600)

@@ -51,6 +51,7 @@ def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     assert not left
 
 
+@pytest.mark.long
 def test_a_launcher_that_kills_the_others_and_lives_on_leaves_nothing() -> None:
     """As `Engine.shutdown()`: it keeps its resource tracker, which removes what the killed held when it ends."""
     status, said, log = _run("nobody")
@@ -63,6 +64,7 @@ def test_a_launcher_that_kills_the_others_and_lives_on_leaves_nothing() -> None:
     assert not left
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", [pytest.param("tracker", marks=pytest.mark.long), "tracker, and another"])
 def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> None:
     """The launcher removes what the killed one knew, and leaves the memory of others alone."""
@@ -83,6 +85,7 @@ def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> Non
         theirs.unlink(missing_ok=True)
 
 
+@pytest.mark.long
 def test_the_ranks_message_queue_needs_nobody_to_remove_it(tmp_path: Path) -> None:
     """It has no name any more once both ranks have it: however a server ends, also with no resource tracker."""
     status, said, log = _run(str(tmp_path / "store"), "share_a_message_queue.py")
@@ -98,6 +101,7 @@ def test_the_ranks_message_queue_needs_nobody_to_remove_it(tmp_path: Path) -> No
 _MESSAGE_QUEUE = Path(__file__).parents[4] / "tools" / "versions" / "message_queue.py"
 
 
+@pytest.mark.long
 def test_the_queue_has_no_name_where_nobody_asked_for_a_platform_before_plugins_were_loaded() -> None:
     """As in SGLang 0.5.11; the support matrix runs it in every release."""
     command = [sys.executable, "-W", "ignore", str(_MESSAGE_QUEUE)]

@@ -10,6 +10,7 @@ import pytest
 pytestmark = [pytest.mark.host, pytest.mark.timeout(400)]
 
 
+@pytest.mark.long
 def test_architectures_are_isolated_from_each_other(tmp_path: Path, monkeypatch, run_program) -> None:
     for package, modules in {
         "plugin_models": {

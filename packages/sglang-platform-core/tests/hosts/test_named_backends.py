@@ -27,6 +27,7 @@ CONFIGURATION = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_gpt_oss_is_served_by_a_backend_with_sinks_and_refused_without(
     tmp_path: Path, run_program, monkeypatch: pytest.MonkeyPatch

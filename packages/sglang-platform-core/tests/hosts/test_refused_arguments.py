@@ -43,6 +43,7 @@ SERVED: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 def test_each_is_refused_in_words_and_the_others_are_not(tmp_path: Path) -> None:
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64}
     config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 64}

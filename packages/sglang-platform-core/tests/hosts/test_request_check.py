@@ -177,6 +177,7 @@ def test_what_the_host_trips_over_is_the_clients_error(error: type[Exception]) -
         raise error("here")
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_the_hosts_tokenizer_manager_refuses_bad_requests(monkeypatch: Any, run_program: Any) -> None:
     monkeypatch.setenv("SGLANG_PLATFORM", "example_oot")

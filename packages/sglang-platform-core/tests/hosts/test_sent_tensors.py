@@ -9,6 +9,7 @@ import pytest
 pytestmark = pytest.mark.host
 
 
+@pytest.mark.long
 def test_tensors_of_the_device_arrive_as_they_were_sent(monkeypatch, run_program) -> None:
     """Through a socket, and serialized before SGLang's reduction for CUDA is in force and after."""
     monkeypatch.setenv("SGLANG_PLATFORM", "example_oot")

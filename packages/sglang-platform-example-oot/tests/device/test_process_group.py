@@ -7,6 +7,7 @@ import socket
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")
 def test_collectives_of_two_processes(start) -> None:
     with socket.socket() as free:

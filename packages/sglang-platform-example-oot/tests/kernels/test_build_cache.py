@@ -206,6 +206,7 @@ def test_a_build_of_another_library_is_left_alone(tmp_path: Path, cache: Path) -
     assert not (cache / "build-b").exists()
 
 
+@pytest.mark.long
 def test_what_others_may_write_is_refused(sources: Path, cache: Path) -> None:
     library, _ = build(sources, cache)
     Path(library).chmod(0o777)

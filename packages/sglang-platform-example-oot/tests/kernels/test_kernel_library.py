@@ -93,6 +93,7 @@ def test_plain_torch_serves_where_it_is_chosen(tmp_path):
     assert "building" not in errors
 
 
+@pytest.mark.long
 @builds
 def test_a_failed_build_says_why_and_plain_torch_serves(tmp_path):
     compiler = tmp_path / "c++"
