@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,7 +118,7 @@ def test_a_table_of_another_card_changes_nothing(tmp_path: Path) -> None:
     assert survey(Setup("sm_90", True, CUDA, tables)) == survey(Setup("sm_90", True, CUDA))
 
 
-@pytest.mark.skipif("SGLANG_PLATFORM_LONG" not in os.environ, reason="a process for each set-up: nox -s long")
+@pytest.mark.long  # a process for each set-up
 def test_the_page_is_what_the_cards_say_now() -> None:
     assert page({setup: survey(setup) for setup in SETUPS}) == PAGE.read_text(), (
         "docs/pretended_cards.md is stale: python -m tools.pretended_cards --output docs/pretended_cards.md"
