@@ -10,7 +10,6 @@ def test_a_process_that_dies_in_a_call_is_told(run) -> None:
     assert done.stdout.strip() == "told", done.stderr
 
 
-@pytest.mark.sample(2)
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("operators", ["sglang_example_oot", "aten"])
 def test_hostile_calls_end_with_a_value_or_an_exception(operators: str, run) -> None:

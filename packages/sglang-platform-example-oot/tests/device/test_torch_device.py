@@ -58,7 +58,6 @@ def test_a_forked_child_is_refused_the_work_of_its_parent(run) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.sample(5)
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize(
     "way", ["give_back", "drop_a_graph", "take_the_last_memory", "grow", "in_many_threads"]

@@ -81,7 +81,6 @@ def until(there: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -107,7 +106,6 @@ def test_a_damaged_library_is_built_again_and_said(damage: str, sources: Path, c
     assert path.stat().st_size > len(whole) // 2
 
 
-@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link to itself"])
 @pytest.mark.parametrize("suffix", [".so", ".sha256"])
 def test_what_is_no_plain_file_is_told(suffix: str, kind: str, sources: Path, cache: Path) -> None:

@@ -17,7 +17,6 @@ UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
-@pytest.mark.sample(2)
 @SETTINGS
 @given(
     lengths=st.sampled_from([[1], [3, 0, 7], [1, 1, 1], [40, 2], []]), channels=st.sampled_from([1, 16, 63, 130]),
