@@ -23,6 +23,7 @@ from sglang_platform.conformance.blame import place_in_text
 from sglang_platform.conformance.case_ids import full_id
 from sglang_platform.conformance.check import Check
 from sglang_platform.conformance.outcome import case_text, failed_with
+from sglang_platform.conformance.probes.fresh import how_it_ended
 from sglang_platform.conformance.selection import Selection
 from sglang_platform.conformance.tiers import TIMES
 
@@ -281,8 +282,7 @@ class Worker:
         return longest
 
     def _died(self, starting: bool) -> WorkerEnded:
-        code = self._process.wait(30)
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        how = how_it_ended(self._process.wait(30))
         how += " while the platform was made" if starting and self._ready else self._where(" in the case ")
         return WorkerEnded(
             "crash", f"the process {how}", self._seen, self.tail(), starting=starting, alive=self._ready
