@@ -70,7 +70,10 @@ def check_memory(platform: Any) -> None:
 
 
 def check_default_attention(platform: Any) -> None:
-    """Raise LaunchRefused if the platform's default is no attention backend, which would end a worker."""
+    """Raise LaunchRefused if the platform's default is no attention backend, which would end a worker.
+
+    A platform with an `init_backend()` of its own may register the name there, in the workers.
+    """
     from sglang.srt.server_args import ATTENTION_BACKEND_CHOICES as known
 
     name = platform.get_default_attention_backend()
@@ -87,7 +90,8 @@ def check_default_attention(platform: Any) -> None:
 
 
 def check_default_lora(arguments: Any, platform: Any) -> None:
-    """Raise LaunchRefused if `arguments`, which ask for LoRA, have the platform's default and it is no LoRA backend."""
+    """Raise LaunchRefused if `arguments`, which ask for LoRA, have the platform's default and it is no LoRA backend;
+    `init_backend()` as for attention."""
     from sglang.srt.lora.backend.lora_registry import LORA_SUPPORTED_BACKENDS as known
 
     name = platform.get_default_lora_backend()
@@ -99,7 +103,6 @@ def check_default_lora(arguments: Any, platform: Any) -> None:
 
 
 def _refuse_default(platform: Any, method: str, name: Any, why: str, fix: str) -> NoReturn:
-    """A platform with an `init_backend()` of its own may register a name there, in the workers: it is not refused."""
     raise LaunchRefused(
         f"{method}() of the platform {platform.device_name!r} answers {name!r}",
         plugin=getattr(platform, "_plugin_origin", None),
