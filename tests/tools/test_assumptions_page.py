@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.assumptions.__main__ import main, surveyed
+from sglang_platform.devtools.assumptions.survey import surveyed
+from tools.assumptions.__main__ import main
 from tools.assumptions.page import assumptions_page
 
 HOST = Path(__file__).parents[2] / "packages/sglang-platform-devtools/tests/assumptions/host"

@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sglang_platform.core.sglang.versions import NEWEST
-from sglang_platform.devtools.assumptions.seam_hooks import seams_of
-from sglang_platform.devtools.assumptions.survey import Survey, survey_of, version_of
-from sglang_platform.devtools.upgrade.wheels import open_release
+from sglang_platform.devtools.assumptions.survey import surveyed
 from tools.assumptions.page import assumptions_page
 
 
@@ -21,12 +18,6 @@ def main(arguments: list[str] | None = None) -> int:
     surveys = [surveyed(where, options.wheels) for where in options.releases]
     options.output.write_text(assumptions_page(surveys), encoding="utf-8")
     return 0
-
-
-def surveyed(where: str, wheels: Path | None) -> Survey:
-    """The survey of one release, with what the adapter's seams cover in it."""
-    tree = open_release(where, wheels).tree
-    return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from pathlib import Path
 from typing import NamedTuple
 
+from sglang_platform.core.sglang.versions import NEWEST
 from sglang_platform.devtools.assumptions.carried import NO_SEAMS, CarriedPlaces, SeamHook, Seams
 from sglang_platform.devtools.assumptions.features import feature_of
 from sglang_platform.devtools.assumptions.reach import FunctionReach
@@ -17,8 +19,9 @@ from sglang_platform.devtools.assumptions.words import device_of_module
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
+from sglang_platform.devtools.upgrade.wheels import open_release
 
-__all__ = ["Survey", "survey_of", "version_of"]
+__all__ = ["Survey", "survey_of", "surveyed", "version_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,17 @@ def version_of(label: str) -> str | None:
     """The number in the label of a wheel or an installation; None for a folder that does not say."""
     found = re.match(r"sglang (\d[\w.]*)", label)
     return found[1] if found else None
+
+
+def surveyed(where: str, wheels: Path | None, *, download: bool = True) -> Survey:
+    """The survey of a release, as `open_release` finds it, with what the adapter's seams cover in it."""
+    tree = open_release(where, wheels, download=download).tree
+    try:
+        # It needs torch, which reading does not.
+        from sglang_platform.devtools.assumptions.seam_hooks import seams_of
+    except ImportError:
+        return survey_of(tree)
+    return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))
 
 
 def survey_of(tree: SourceTree, seams: Seams = NO_SEAMS) -> Survey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,9 +20,6 @@ from sglang_platform.core.cli.output import (
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 from sglang_platform.devtools.cli.output_file import write_text
 from sglang_platform.devtools.cli.upgrade import DownloadOption, WheelsOption
-
-if TYPE_CHECKING:
-    from sglang_platform.devtools.assumptions.survey import Survey
 
 __all__ = ["host"]
 
@@ -110,13 +107,14 @@ def assumptions(
 
     Exit status 2: something given cannot be read.
     """
+    from sglang_platform.devtools.assumptions.survey import surveyed
     from sglang_platform.devtools.assumptions.table import chosen, describe_survey, print_survey
 
     try:
         surveys = []
         for where in hosts or ["installed"]:
             with show_stages(as_json):
-                survey = _survey(where, wheels, download=download)
+                survey = surveyed(where, wheels, download=download)
             surveys.append(survey)
             sites = chosen(survey.sites, feature, argument)
             if not as_json:
@@ -191,17 +189,3 @@ def requirements(
         print_json(describe_selection(selection, device, metadata.version))
     elif output is None:
         typer.echo(text, nl=False)
-
-
-def _survey(where: str, wheels: Path | None, *, download: bool) -> Survey:
-    from sglang_platform.core.sglang.versions import NEWEST
-    from sglang_platform.devtools.assumptions.carried import NO_SEAMS
-    from sglang_platform.devtools.assumptions.survey import survey_of, version_of
-    from sglang_platform.devtools.upgrade.wheels import open_release
-
-    tree = open_release(where, wheels, download=download).tree
-    try:
-        from sglang_platform.devtools.assumptions.seam_hooks import seams_of
-    except ImportError:  # the seams need torch, which reading does not
-        return survey_of(tree, NO_SEAMS)
-    return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))
