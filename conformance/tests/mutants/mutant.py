@@ -75,6 +75,8 @@ def mutant(
         is_class = isinstance(thing, type)
         location = f"{thing.__module__}:{thing.__qualname__}" if is_class else None
         write = None if is_class else thing
+        if name in MUTANTS:
+            raise ValueError(f"{thing.__module__}.{name}: another mutant has this name")
         MUTANTS[name] = Mutant(name, *named(check), defect, says, host, location, write, device)
         return thing
 
