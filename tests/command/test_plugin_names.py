@@ -218,6 +218,24 @@ def test_every_command_takes_all_four(command: Command, name: str, monkeypatch: 
     assert "entry points: device, other" in error["why"]
 
 
+def test_one_of_the_platforms_of_a_distribution_is_named(command: Command) -> None:
+    points = {name: f"{name}_plugin:activate" for name in ("one", "two")}
+    command.platform("device", "return 'device_cls:Platform'")
+    activate = (
+        "from sglang_platform.core import platform_plugin\n\n"
+        "@platform_plugin\ndef activate():\n    return 'device_cls:Platform'\n"
+    )
+    contract = dict.fromkeys(points, "v1")
+    command.install(
+        "twins",
+        {"sglang.srt.platforms": points, "sglang_platform.contract": contract},
+        one_plugin=activate,
+        two_plugin=activate,
+    )
+    assert command.json("info", "twins-dist", status=2)["error"]["fix"] == "name one of them"
+    assert command.json("info", "two")["platform"]["plugin"] == "two"
+
+
 def suite(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *words],

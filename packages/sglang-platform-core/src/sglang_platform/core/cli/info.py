@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import platform as python_platform
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +20,11 @@ from sglang_platform.core.cli.output import (
     show_slow,
     show_stages,
 )
-from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit, serve_on
+from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit
 from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
 from sglang_platform.core.discovery.kind import DIFFUSION, KINDS, SRT, PlatformKind, is_used
+from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.distributions import installed_version
@@ -43,12 +45,12 @@ def info(
     """
     named = named_or_exit(plugin, as_json)
     kinds = [kind for kind in KINDS if is_used(kind) or (diffusion and kind is DIFFUSION)]
-    if named is not None:
+    if plugin is not None and named is not None:
         own = [kind for kind in KINDS if any(record.group == kind.group for record in named.records)]
         kinds = [kind for kind in kinds if kind in own] or own or [SRT]
         try:
             for kind in kinds:
-                serve_on(named, kind)
+                os.environ[kind.variable] = platform_named(plugin, kind)
         except PlatformError as error:
             print_refusal(error, as_json)
             raise typer.Exit(NOT_UNDERSTOOD) from None

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Annotated
 
 import typer
 
 from sglang_platform.core.cli.output import NOT_UNDERSTOOD, print_refusal
-from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.named import NamedPlugin, known_names, plugin_named
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["DiffusionOption", "PluginArgument", "complete", "named_or_exit", "serve_on"]
+__all__ = ["DiffusionOption", "PluginArgument", "complete", "named_or_exit"]
 
 
 def complete(incomplete: str) -> list[str]:
@@ -42,8 +40,3 @@ def named_or_exit(word: str | None, as_json: bool) -> NamedPlugin | None:
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
-
-
-def serve_on(plugin: NamedPlugin, kind: PlatformKind) -> None:
-    """From here on the plugin's platform is the named one, as an operator would name it. Raises ConfigurationError."""
-    os.environ[kind.variable] = plugin.platform(kind)
