@@ -8,6 +8,7 @@ stood in for the package's.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,12 @@ from typing import Any
 import pytest
 
 from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.adapters import make_adapter, merge_adapter
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
+from sglang_platform.conformance.host.draft_model import make_eagle_draft
 from sglang_platform.conformance.host.engine import EngineProcess
+from sglang_platform.conformance.host.quantised_checkpoint import make_quantised
 
 pytestmark = [
     pytest.mark.engine,
@@ -58,12 +62,13 @@ def _with_keys_in_8_bits(checkpoint: Path, asked: Sequence[list[int]], new_token
 @dataclass(frozen=True)
 class Served:
     """A model, the arguments of its engine, what answers the same prompts with the same tokens, the fields in which
-    its configuration differs from the architecture's."""
+    its configuration differs from the architecture's, the format of its quantised weights."""
 
     architecture: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     expected: Callable[[Path, Sequence[list[int]], int], list[list[int]]] = reference.greedy
     fields: Mapping[str, Any] = field(default_factory=dict)
+    weights: str = ""
 
 
 SERVED = {
@@ -72,6 +77,17 @@ SERVED = {
     # On the CPU SGLang has rotary embeddings of DeepSeek's for a stretched context only, which its models have.
     "latent rows": Served("deepseek_v3", fields={"rope_parameters": STRETCHED}),
     "sinks and windows": Served("gpt_oss", {"disable_hybrid_swa_memory": True}),
+    "norms of heads": Served("qwen3"),
+    "windows and caps": Served("gemma2_capped", {"disable_hybrid_swa_memory": True}),
+    "experts": Served("qwen3_moe"),
+    "weights in fp8": Served("llama", weights="fp8"),
+    "weights in int8": Served("llama", weights="int8"),
+}
+DRAFTS = {
+    "speculative_algorithm": "EAGLE",
+    "speculative_num_steps": 2,
+    "speculative_eagle_topk": 1,
+    "speculative_num_draft_tokens": 3,
 }
 
 
@@ -110,6 +126,35 @@ def test_an_engine_on_interpreted_kernels(
     print(counts)
 
 
+def test_adapters_and_grammars(package: tuple[str, dict[str, str]], models: Path) -> None:
+    platform, environment = package
+    checkpoint = make_checkpoint(models / "llama", "llama")
+    adapter = make_adapter(models / "llama-lora-small", checkpoint, rank=4, alpha=8, seed=1)
+    merged = merge_adapter(models / "llama-merged-small", checkpoint, adapter)
+    prompts = reference.prompts((40, 9), seed=8)
+    wanted = [
+        reference.greedy(merged, prompts[:1], NEW_TOKENS),
+        reference.greedy(checkpoint, prompts[1:], NEW_TOKENS),
+    ]
+    arguments = {
+        "enable_lora": True,
+        "lora_paths": [f"small={adapter}"],
+        "max_lora_rank": 4,
+        "grammar_backend": "xgrammar",
+        **_arguments(checkpoint),
+    }
+    with EngineProcess(platform, arguments, environment=environment) as engine:
+        got = engine.call(
+            "generate_adapted", input_ids=prompts, lora_path=["small", None], max_new_tokens=NEW_TOKENS
+        )
+        assert got == [*wanted[0], *wanted[1]]
+        (reply,) = engine.call(
+            "generate_constrained", input_ids=prompts[1:], max_new_tokens=24, regex="(red|blue)-[0-9]{3}"
+        )
+        assert re.fullmatch("(red|blue)-[0-9]{3}", reply["text"]), reply
+        _served_by_the_package(engine.counters())
+
+
 def test_keys_are_stored_with_their_positions(tmp_path: Path, models: Path) -> None:
     """SGLang's models ask the rotary op to store keys and values, and the attention to store nothing: where
     `is_hip` says yes over any cache. (On CUDA over bfloat16 only, which the interpreter as it comes computes wrong.)"""
@@ -118,6 +163,14 @@ def test_keys_are_stored_with_their_positions(tmp_path: Path, models: Path) -> N
     counts = _counts_of_the_right_tokens(platform, environment, SERVED["sinks and windows"], models)
     _served_by_the_package({**counts, "triton.kv_pool.stores": counts["triton.fused_ops.stores"]})
     assert counts["triton.kv_pool.stores"] == 0
+    print(counts)
+
+
+def test_drafts_are_verified(package: tuple[str, dict[str, str]], models: Path) -> None:
+    draft = make_eagle_draft(models / "llama-eagle", make_checkpoint(models / "llama", "llama"))
+    arguments = {**DRAFTS, "speculative_draft_model_path": str(draft), "enable_mixed_chunk": False}
+    counts = _counts_of_the_right_tokens(*package, Served("llama", arguments), models)
+    assert counts.get("host.attention.calls", 0) == 0
     print(counts)
 
 
@@ -136,18 +189,12 @@ def _counts_of_the_right_tokens(
     platform: str, environment: dict[str, str], served: Served, models: Path
 ) -> Mapping[str, int]:
     folder = models / (f"{served.architecture}-stretched" if served.fields else served.architecture)
-    checkpoint = make_checkpoint(folder, served.architecture, **served.fields)
+    checkpoint = stands_for = make_checkpoint(folder, served.architecture, **served.fields)
+    if served.weights:
+        checkpoint, stands_for = make_quantised(models, served.weights, served.architecture)
     prompts = [[prompt] for prompt in ALONE] + [TOGETHER[:1], TOGETHER]
-    wanted = [served.expected(checkpoint, batch, NEW_TOKENS) for batch in prompts]
-    arguments = {
-        "model_path": str(checkpoint),
-        "page_size": PAGE,
-        "chunked_prefill_size": CHUNK,
-        "enable_mixed_chunk": True,
-        "disable_cuda_graph": True,
-        "max_total_tokens": 1024,
-        **served.arguments,
-    }
+    wanted = [served.expected(stands_for, batch, NEW_TOKENS) for batch in prompts]
+    arguments = {**_arguments(checkpoint), **served.arguments}
     with EngineProcess(platform, arguments, environment=environment) as engine:
         for batch, expected in zip(prompts, wanted, strict=True):
             replies = engine.call("generate", input_ids=batch, max_new_tokens=NEW_TOKENS)
@@ -157,6 +204,17 @@ def _counts_of_the_right_tokens(
         counts = engine.counters()
     assert min(cached[:2]) >= SHARED, cached
     return counts
+
+
+def _arguments(checkpoint: Path) -> dict[str, Any]:
+    return {
+        "model_path": str(checkpoint),
+        "page_size": PAGE,
+        "chunked_prefill_size": CHUNK,
+        "enable_mixed_chunk": True,
+        "disable_cuda_graph": True,
+        "max_total_tokens": 1024,
+    }
 
 
 def _served_by_the_package(counts: Mapping[str, int]) -> None:

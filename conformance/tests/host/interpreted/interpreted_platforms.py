@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pkgutil import resolve_name
 from typing import Any
 
+from sglang_platform.core import PlatformCapabilities
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.portable.triton.architecture import for_architecture
 from sglang_platform.cuda.platform import CudaSRTPlatform
@@ -30,6 +31,8 @@ class _Interpreted(ExampleOOTPlatform):
     _architecture: str
     """What CPU tensors stand for."""
     _dispatch_key = "interpreted"
+    capabilities = PlatformCapabilities(fp8=True)
+    """No graphs: the packages' runners capture with `torch.cuda`."""
 
     def _part(self, name: str) -> Any:
         return resolve_name(self._package._own_parts[name])
@@ -47,15 +50,6 @@ class _Interpreted(ExampleOOTPlatform):
     def get_paged_allocator_cls(self) -> type | None:
         found: type = self._part("allocator")
         return found
-
-    def get_graph_runner_cls(self) -> None:
-        """The packages' runners capture with `torch.cuda`."""
-
-    def get_full_graph_backend_cls(self) -> None:
-        """As above."""
-
-    def get_piecewise_backend_cls(self) -> None:
-        """As above."""
 
     def get_dispatch_key_name(self) -> str:
         return self._dispatch_key
