@@ -202,7 +202,9 @@ def _counts_of_the_right_tokens(
             assert got == expected, f"prompts of {[len(prompt) for prompt in batch]} tokens"
         cached = [reply["cached_tokens"] for reply in replies]
         counts = engine.counters()
-    assert min(cached[:2]) >= SHARED, cached
+    # With EAGLE's drafts SGLang keeps prefixes by pairs of tokens: the last of a prefix has no pair.
+    pairs = PAGE if "speculative_algorithm" in served.arguments else 0
+    assert min(cached[:2]) >= SHARED - pairs, cached
     return counts
 
 
