@@ -33,7 +33,7 @@ RECORD = CudaArchitecture(
     ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=64, warps=8, stages=2),
-        middle=ExtendShape(block_m=64, block_n=32, warps=8, stages=2),
+        middle=ExtendShape(block_m=64, block_n=64, warps=8, stages=2),
         wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=1),
         latent=ExtendShape(block_m=16, block_n=16, warps=4, stages=1),
     ),

@@ -36,6 +36,7 @@ RECORD = RocmArchitecture(
         middle=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2),
         wide=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=2),
         latent=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+        latent_packed=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=2, waves=1, waves_per_eu=1),
     ),
     extend=ByHead(
         narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=1, waves_per_eu=1),

@@ -39,7 +39,7 @@ RECORD = RocmArchitecture(
     ),
     extend=ByHead(
         narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=2, waves_per_eu=1),
-        middle=RocmExtendShape(block_m=128, block_n=64, warps=8, stages=2, waves_per_eu=1),
+        middle=RocmExtendShape(block_m=128, block_n=32, warps=8, stages=2, waves_per_eu=1),
         wide=RocmExtendShape(block_m=64, block_n=32, warps=8, stages=2, waves_per_eu=1),
         latent=RocmExtendShape(block_m=16, block_n=16, warps=8, stages=2, waves_per_eu=2),
     ),
