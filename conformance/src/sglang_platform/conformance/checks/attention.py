@@ -36,8 +36,6 @@ from sglang_platform.conformance.fixtures.served_models import served_steps
 from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 # Lengths, heads and types
 
 row(

@@ -19,8 +19,6 @@ from sglang_platform.conformance.requirement import attention_backend, attention
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.tolerance import CURRENT
 
-__all__: list[str] = []
-
 
 @dataclass(frozen=True)
 class PrefillByHeads:

@@ -33,8 +33,6 @@ from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_feature
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _property = partial(check, level=Level.KERNELS, requires=SERVED, cases=edge_cases)
 
 

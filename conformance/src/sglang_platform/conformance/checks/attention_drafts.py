@@ -24,8 +24,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.speculative import DraftPlace
 
-__all__: list[str] = []
-
 _PREFIXES = (1, 15, 16, 17, 64, 130, 700)
 _TREE = (-1, 0, 0, 1, 1, 2, 2)
 _PREFIX_IN_FRONT, _DRAFTS_ALONE = "with the prefix in front", "of the drafts alone"

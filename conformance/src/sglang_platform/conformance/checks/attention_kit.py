@@ -12,8 +12,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, engine
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _SPECULATIVE = ("target verify", "draft extend", "draft runners")
 
 

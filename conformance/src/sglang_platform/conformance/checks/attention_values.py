@@ -30,8 +30,6 @@ from sglang_platform.conformance.fixtures.pairwise import pairwise
 from sglang_platform.conformance.requirement import attention_feature, kv_kind
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _ROWS_OF_THE_CACHE = (kv_kind("mha"),)
 
 

@@ -15,8 +15,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _SEVERAL = (world_size(2),)
 _SLOW = 30
 _NOT_SLOW = 0.004

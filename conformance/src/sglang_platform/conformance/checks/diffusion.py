@@ -18,8 +18,6 @@ from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.contract.mm import HOST_DEFAULT
 from sglang_platform.core.errors import PlatformError
 
-__all__: list[str] = []
-
 _GIB = 1 << 30
 _HEAD_SIZES = (32, 40, 64, 72, 80, 96, 128, 160, 192, 256)
 

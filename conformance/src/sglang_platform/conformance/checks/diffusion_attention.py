@@ -21,8 +21,6 @@ from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.errors import PlatformError
 
-__all__: list[str] = []
-
 _FIX = "compute softmax(softmax_scale * Q K^T) V for each batch row and head, with the given scale, in float32 inside"
 
 

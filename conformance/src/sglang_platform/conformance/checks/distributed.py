@@ -11,8 +11,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _LEAST = {"bytes in tensors": 1, "objects of Python": KEPT_EXCHANGES * 3 // 4}
 """In a turn: less is not one of each exchange."""
 

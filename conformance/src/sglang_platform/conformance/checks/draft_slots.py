@@ -13,8 +13,6 @@ from sglang_platform.conformance.fixtures.op_calls import only_lent
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _LONGEST = 300
 _RAGGED = "DSPARK"
 """The algorithm that verifies another number of tokens of each request."""

@@ -19,8 +19,6 @@ from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
-__all__: list[str] = []
-
 _ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
 """Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
 

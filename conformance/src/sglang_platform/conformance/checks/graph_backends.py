@@ -17,8 +17,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import capability, graph_capture
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _SIZES = (8, 3, 1)
 _LARGE = 8192
 """Rows whose tensors have the 2 MiB of a draft's logits: allocators cut small ones from slabs, and give the memory of

@@ -20,8 +20,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core import GraphRunner
 
-__all__: list[str] = []
-
 _BUCKETS = (1, 3, 4)
 _CHAIN, _SISTERS, _TREE, _LINES = (
     tree(at) for at in ((-1, 0, 1, 2), (-1,) * 4, (-1, 0, 0, 1), (-1, 0, -1, 2))

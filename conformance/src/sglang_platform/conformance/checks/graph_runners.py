@@ -12,8 +12,6 @@ from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _NOT_SLOWER_THAN = 4.0
 
 

@@ -8,8 +8,6 @@ from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 
 @check(
     level=Level.CONTRACT,

@@ -18,8 +18,6 @@ from sglang_platform.conformance.oracles.stored_bytes import raw_bytes, stored_b
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _ASKED = (None, "float32", "bfloat16", "float16")
 _OF_SLOTS = (torch.int64, torch.int32)
 _AGAIN = (3, 1)

@@ -22,8 +22,6 @@ from sglang_platform.conformance.oracles.attention import Expected
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _CARRIES = ("x", "residual", "gate", "query", "key", "router_logits")
 """Inputs that hold a row for each token."""
 

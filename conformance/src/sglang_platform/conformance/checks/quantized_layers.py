@@ -14,8 +14,6 @@ from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _FORMATS = ("w8a8_int8",)
 """Of which the suite makes weights: int8 [N, K], and a float32 scale for each of the N outputs."""
 

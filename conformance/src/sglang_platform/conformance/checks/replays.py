@@ -16,8 +16,6 @@ from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, WINDO
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _MOST = max(BUCKETS)
 _LARGE = (8, 24, 96)
 _REPLAYS = 300

@@ -10,8 +10,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 
 @check(
     level=Level.MEMORY,

@@ -12,8 +12,6 @@ from sglang_platform.conformance.fixtures.timing import Work, expect_growth, exp
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _PAGES = (1024, 4096, 16384, 65536)
 _FEWER = (256, 8192)
 _BATCHES = (64, 256, 1024, 4096)

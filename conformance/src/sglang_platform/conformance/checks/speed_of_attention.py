@@ -22,8 +22,6 @@ from sglang_platform.conformance.fixtures.timing import Work, expect_growth, exp
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _SLACK, _TORCH, _NEW_LENGTH = 6.0, 100.0, 8.0
 _BY_TOKEN = 10.0
 """Of a prefill beside torch, where what a call costs of itself is counted on both sides. One query after the other is

@@ -19,8 +19,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _ROWS = (64, 512, 4096)
 _HEADS = (64, 1024, 16384)
 """As the norms of queries and keys have them: a row for each head of each token."""

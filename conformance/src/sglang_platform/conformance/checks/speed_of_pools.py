@@ -18,8 +18,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _TOKENS = (256, 1024, 4096)
 _SMALL = 2048
 _LARGE_BYTES = 64 << 20

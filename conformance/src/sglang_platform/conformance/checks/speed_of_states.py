@@ -14,8 +14,6 @@ from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _MANY, _FEW = 2048, 16
 _SLACK = 8.0
 _VOCABULARY = 131_072

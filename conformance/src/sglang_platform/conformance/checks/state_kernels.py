@@ -17,8 +17,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import states as oracle
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 _CLOSE = {"float32": 2e-4, "bfloat16": 3e-2, "float16": 5e-3}
 """Of the largest number that must come out: sums over 64 to 200 tokens, in float32, rounded once to the type."""
 

@@ -18,8 +18,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
-
 
 @dataclass(frozen=True)
 class UndeclaredDtype:
