@@ -11,7 +11,7 @@ from in_process import FixedSubject, outcome
 from invented_kind import KIND, LatentFixture, OneSlotOff, declares
 
 from sglang_platform.conformance.check import registered
-from sglang_platform.conformance.checks.far_rows import far_layers, far_pools
+from sglang_platform.conformance.checks.far_rows import far_pools
 from sglang_platform.conformance.checks.pool_memory import plain_kinds
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.fixtures.pool_kinds import FIXTURES
@@ -24,7 +24,7 @@ from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import ContractError
 
-OF_SOME_KINDS = (plain_kinds, far_pools, far_layers)
+OF_SOME_KINDS = (plain_kinds, far_pools)
 """Cases of kinds that core names: what has several GiB of rows, or scales of keys and of values."""
 
 OF_ANY_KIND = [

@@ -182,7 +182,7 @@ pool(
     old="        return sum(k.nbytes for k in self.k_buffer), sum(v.nbytes for v in self.v_buffer)\n",
     new="        sizes = sum(k.nbytes for k in self.k_buffer), sum(v.nbytes for v in self.v_buffer)\n"
     "        return sizes[0] & 0xFFFFFFFF, sizes[1] & 0xFFFFFFFF\n",
-    check="memory.sizes_past_32_bits_are_stated",
+    check="memory.far_rows_read_back",
     defect="the bytes of a pool are added up in 32 bits",
     says="get_kv_size_bytes() is",
 )
@@ -233,7 +233,7 @@ pool(
     new="        place, size = self._layer(layer_id), self.k_buffer[0].nbytes\n"
     "        if place * size >= 1 << 32:\n            place = (place * size & 0xFFFFFFFF) // size\n"
     "        return as_numbers(self.k_buffer[place], self.dtype)\n",
-    check="memory.sizes_past_32_bits_are_stated",
+    check="memory.far_rows_read_back",
     defect="where the keys of a layer begin is computed in 32 bits where they are read",
     says="not what was stored",
 )

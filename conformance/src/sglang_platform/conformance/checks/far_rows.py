@@ -23,12 +23,10 @@ _ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
 """Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
 
 _LAYERS = 9
-"""Of a quarter of such a buffer each: the last begins behind 2**32 bytes."""
+"""Of a quarter of such a buffer each."""
 
 _FEW = 16384
 """Slots of a small pool, of which those that are padded are few."""
-
-_FIX = "compute where a row lies in 64 bits: slot * bytes of a row is more than 32 bits count in a pool of a few GiB"
 
 
 @dataclass(frozen=True)
@@ -38,107 +36,78 @@ class Far:
     slots: int
     size: int
     """In bytes, of all buffers."""
+    layers: int = 1
 
 
 def far_pools(subject: Subject, rng: random.Random) -> Iterator[Far]:
-    """The first kind that is declared; thorough: each."""
+    """Of the first kind that is declared; thorough: of each: a pool of one layer, of which a row lies far, and one of
+    nine, of which the last begins more than 2**32 bytes behind the first."""
     kinds = [kind for kind in _ROWS if kind in subject.declares.kv_kinds]
     width = getattr(torch, subject.declares.kv_dtypes[0]).itemsize
     for kind in kinds if subject.thorough else kinds[:1]:
         shapes = subject.fixture(kind).row_shapes(subject.fixture(kind).keywords(_ROWS[kind]))
         widths = [width * shape[0] * shape[1] for shape in shapes.values()]
         page = max(subject.declares.page_sizes)
-        slots = -(-(BEHIND // widths[0] + 4096) // page) * page
-        yield Far(kind, page, slots, slots * sum(widths))
-
-
-@check(level=Level.MEMORY, requires=[kv_pool()], cases=far_pools, seconds=180, fix=_FIX)
-def far_rows_read_back(subject: Subject, case: Far) -> None:
-    """In a pool of which a buffer has more than 2**31 bytes, what is stored in the first and the last slots and around
-    the edge is read back; so is what was moved there, and copied to the CPU and back; and its size is stated."""
-    expect_room(subject, case.size)
-    pool, given, contents = _made(subject, case, 1)
-    _expect_stated(subject, case, 1, pool)
-    last = case.slots + case.page_size - 1
-    edge = last - 4096
-    groups = [list(range(at, at + 6)) for at in (case.page_size, edge - 3, edge + 1200, last - 5)]
-    slots = [slot for group in groups for slot in group]
-    generator = subject.torch_rng()
-    rows = _random_rows(contents, given, len(slots), generator)
-    layer = layer_named(given["start_layer"])
-    contents.store(layer, slots, rows)
-    _expect_held(contents, layer.layer_id, slots, rows, "storing")
-
-    low, high = slots[:6], slots[-6:]
-    held = [row.clone() for row in rows]
-    copy = pool.get_cpu_copy(torch.tensor(high, device=subject.device))
-    pool.load_cpu_copy(copy, torch.tensor(low, device=subject.device))
-    for row in held:
-        row[:6] = row[-6:]
-    _expect_held(
-        contents, layer.layer_id, slots, held, "copying the last rows to the CPU and back to the first slots"
-    )
-
-
-@dataclass(frozen=True)
-class FarLayers(Far):
-    layers: int
-
-
-def far_layers(subject: Subject, rng: random.Random) -> Iterator[FarLayers]:
-    """Of each kind of `far_pools` a pool whose last layer begins more than 2**32 bytes behind the first."""
-    for far in far_pools(subject, rng):
-        slots = -(-far.slots // 4) // far.page_size * far.page_size
-        yield FarLayers(far.kind, far.page_size, slots, far.size // 4 * _LAYERS, _LAYERS)
+        pages = -(-(BEHIND // widths[0] + 4096) // page)
+        size = pages * page * sum(widths)
+        yield Far(kind, page, pages * page, size)
+        yield Far(kind, page, -(-pages // 4) * page, size // 4 * _LAYERS, _LAYERS)
 
 
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=far_layers,
+    cases=far_pools,
     seconds=180,
-    fix="add up the bytes of all buffers in 64 bits, as Python's whole numbers are: the host plans its memory by"
-    " get_kv_size_bytes(), and moves pages by get_contiguous_buf_infos(); where all layers lie in one allocation, keep"
-    " in 64 bits where each begins",
+    fix="compute where a row lies in 64 bits: slot * bytes of a row is more than 32 bits count in a pool of a few GiB;"
+    " so is where a layer begins, where all lie in one allocation",
 )
-def sizes_past_32_bits_are_stated(subject: Subject, case: FarLayers) -> None:
-    """A pool of nine layers, of more than 2**32 bytes together, states as many bytes for each slot as a small one does,
-    and as many for each buffer that a transfer engine is told of, and each of its layers holds what was stored in its
-    first and its last slots."""
+def far_rows_read_back(subject: Subject, case: Far) -> None:
+    """In a pool of which a buffer has more than 2**31 bytes, or all have more than 2**32, what is stored in the first
+    and the last slots and around the edge is read back from each layer; so is what was copied to the CPU and back; and
+    it states as many bytes for each slot, and for each buffer that a transfer engine is told of, as a small one."""
     expect_room(subject, case.size)
-    pool, given, contents = _made(subject, case, case.layers)
-    _expect_stated(subject, case, case.layers, pool)
+    pool, given, contents = _made(subject, case)
+    _expect_stated(subject, case, pool)
     last = case.slots + case.page_size - 1
-    slots = [*range(case.page_size, case.page_size + 4), *range(last - 3, last + 1)]
+    edge = last - 4096
+    starts = case.page_size, edge - 3, edge + 1200, last - 5
+    slots = [slot for start in starts for slot in range(start, start + 6)]
     generator = subject.torch_rng()
-    stored = {layer: _random_rows(contents, given, len(slots), generator) for layer in contents.layers}
+    shapes = contents.row_shapes.values()
+    stored = {
+        layer_id: [
+            torch.randn((len(slots), *shape), generator=generator).to(given["dtype"]) for shape in shapes
+        ]
+        for layer_id in contents.layers
+    }
     for layer_id, rows in stored.items():
         contents.store(layer_named(layer_id), slots, rows)
     for layer_id, rows in stored.items():
         _expect_held(contents, layer_id, slots, rows, f"storing in {case.layers} layers, in layer {layer_id}")
+    low, high = (torch.tensor(part, device=subject.device) for part in (slots[:6], slots[-6:]))
+    pool.load_cpu_copy(pool.get_cpu_copy(high), low)
+    for layer_id, rows in stored.items():
+        for row in rows:
+            row[:6] = row[-6:]
+        after = f"copying the last rows to the CPU and back to the first slots, in layer {layer_id}"
+        _expect_held(contents, layer_id, slots, rows, after)
 
 
-def _made(subject: Subject, case: Far, layers: int) -> tuple[Any, dict[str, Any], PoolContents]:
+def _made(subject: Subject, case: Far) -> tuple[Any, dict[str, Any], PoolContents]:
     """The pool, the keywords that it was made with, and its contents."""
     fixture = subject.fixture(case.kind)
     fields = {**fixture.keywords(_ROWS[case.kind]), "page_size": case.page_size}
-    fields |= {"size": case.slots, "layer_num": layers}
+    fields |= {"size": case.slots, "layer_num": case.layers}
     pool = subject.pool(case.kind, **fields)
     given = subject.pool_keywords(case.kind, **fields)
     return pool, given, PoolContents(fixture, pool, given, subject.device, to_be_read=False)
 
 
-def _random_rows(
-    contents: PoolContents, given: dict[str, Any], n: int, generator: torch.Generator
-) -> list[torch.Tensor]:
-    shapes = contents.row_shapes.values()
-    return [torch.randn((n, *shape), generator=generator).to(given["dtype"]) for shape in shapes]
-
-
-def _expect_stated(subject: Subject, case: Far, layers: int, large: Any) -> None:
+def _expect_stated(subject: Subject, case: Far, large: Any) -> None:
     """The large pool says of its size what a small one of the same rows says, slot by slot."""
     few = _FEW // case.page_size * case.page_size
-    small, _, _ = _made(subject, replace(case, slots=few), layers)
+    small, _, _ = _made(subject, replace(case, slots=few))
     slots = few + case.page_size, case.slots + case.page_size
     told = _told(large)
     for name, number in _told(small).items():
@@ -147,6 +116,8 @@ def _expect_stated(subject: Subject, case: Far, layers: int, large: Any) -> None
             abs(told[name] - wanted) <= 0.05 * wanted,
             f"{name} is {number:.9g} in a pool of {few} slots, and {told[name]:.9g} in one of {case.slots}, where it"
             f" must be about {wanted:.9g}",
+            fix="add up the bytes of all buffers in 64 bits, as Python's whole numbers are: the host plans its memory"
+            " by get_kv_size_bytes(), and moves pages by get_contiguous_buf_infos()",
         )
 
 
