@@ -105,7 +105,7 @@ def remembers_in_a_file(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.import_and_activate_are_quick",
+    check="packaging.asking_leaves_the_process_alone[row=time]",
     defect="the probe waits for the driver, in every process",
     says="times as long",
 )
@@ -165,7 +165,7 @@ def module_sets_one_thread(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.platform_module_is_imported_soon",
+    check="packaging.platform_module_leaves_the_process_alone[row=time]",
     defect="the module of the platform tunes its kernels while it is imported",
     says="importing the platform's class takes",
 )
