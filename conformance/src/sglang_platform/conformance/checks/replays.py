@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 
-from sglang_platform.conformance.check import check, expect, mended_by
+from sglang_platform.conformance.check import NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
-from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, WINDOWED
+from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
+from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, VOCABULARY, WINDOWED
+from sglang_platform.conformance.fixtures.draft_trees import to_verify, tree
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core import GraphRunner
 
 _MOST = max(BUCKETS)
 _LARGE = (8, 24, 96)
@@ -40,6 +45,8 @@ class _History:
     """To the model."""
     feature: str = ""
     """Of attention, which it needs."""
+    refusable: tuple[str, str] = ("", "")
+    """A feature without which the platform may refuse this in words, and what that is."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +71,17 @@ def histories(subject: Subject, rng: random.Random) -> Iterator[ServedHistory]:
     fix=_REPLAY,
 )
 def replay_equals_eager(subject: Subject, case: ServedHistory) -> None:
-    """Through captures, replays, updates of the weights, batches without a graph and captures anew, each replay gives
-    the logits and leaves the keys and values that the eager model does, and changes nothing else."""
+    """Through captures, replays, updates of the weights, batches without a graph, verifications of drafts and captures
+    anew, each replay gives the logits and leaves the keys and values that the eager model does, and changes nothing
+    else. Trees of drafts may be refused in words where `draft_tree` is not declared."""
     history = _HISTORIES[case.name]
     given = {name: value(subject) if callable(value) else value for name, value in history.given.items()}
     model = ReplayedModel(subject, **given)
     model.history = case.name
     history.prepare(model)
-    with mended_by(history.fix):
+    feature, what = history.refusable
+    declared = {"", *subject.declares.attention_features}
+    with mended_by(history.fix), nullcontext() if feature in declared else refused_in_words(what):
         history.steps(model.capture())
 
 
@@ -206,6 +216,55 @@ def _stages(model: ReplayedModel) -> None:
             model.replay(batch, f"in step {step}, of {n} requests, with inputs of a stage", handed=handed)
 
 
+_CHAIN, _SISTERS, _TREE, _LINES = (
+    tree(at) for at in ((-1, 0, 1, 2), (-1,) * 4, (-1, 0, 0, 1), (-1, 0, -1, 2))
+)
+_TREES = (
+    (_TREE, _LINES, _SISTERS),
+    (_CHAIN, _TREE, _LINES),  # of the same bucket, with other trees
+    (_LINES, _CHAIN),  # with a padded row
+    (_TREE, _TREE, _CHAIN, _SISTERS),
+    (_SISTERS, _LINES, _TREE),
+    (_CHAIN,),
+)
+"""Of each step the trees of its requests."""
+
+
+def _take_drafts(model: ReplayedModel) -> None:
+    """Capture as the adapter does where the host decodes speculatively."""
+    cls, capture = model.subject.platform.get_graph_runner_cls(), model.graph_runner
+    if not issubclass(cls, GraphRunner):
+        raise NotApplicable("the graph runner is not core's: the host says what it captures")
+
+    def with_drafts(batch_sizes: Sequence[int]) -> Any:
+        with mock.patch.object(cls, "_drafts", return_value=(len(_TREE), True)):
+            return capture(batch_sizes)
+
+    model.__dict__["graph_runner"] = with_drafts
+
+
+def _verified(prefix_in_front: bool, model: ReplayedModel) -> None:
+    """`prefix_in_front`: whether the cells of the prefix stand in front of each row of the host's mask."""
+    for step, trees in enumerate(_TREES):
+        count = len(trees)
+        prefixes = model.lengths[:count]
+        drafts = prefixes[:, None] + torch.arange(len(_TREE))
+        depths = [prefix + sees.sum(1) - 1 for prefix, sees in zip(prefixes, trees, strict=True)]
+        batch = model.subject.parts.forward_batch(
+            "target_verify",
+            batch_size=count,
+            input_ids=(drafts * 7 + step * 3 + 1).flatten() % VOCABULARY,
+            positions=torch.cat(depths),
+            req_pool_indices=model.rows[:count],
+            seq_lens=prefixes,
+            seq_lens_cpu=prefixes.clone(),
+            seq_lens_sum=int(prefixes.sum()),
+            out_cache_loc=model.slots[torch.arange(count)[:, None], drafts].flatten(),
+            spec_info=to_verify(trees, prefixes, prefix_in_front, model.subject.device),
+        )
+        model.replay(batch, f"step {step}, of {count} requests, each with a tree of its own")
+
+
 def _ask_for_gradients(model: ReplayedModel) -> None:
     for name in ("embedding", "positions"):
         getattr(model.model, name).requires_grad_(True)
@@ -288,6 +347,17 @@ _HISTORIES = {
         "keep the metadata that a graph reads in buffers of its own, which no eager batch, and no other size, writes",
         _between,
     ),
+    **{
+        f"trees of drafts {where}": _History(
+            "copy the trees of spec_info.custom_mask, of each request, into the static input that the graph reads, in"
+            " every step, as core's DecodeInputs.load() does",
+            partial(_verified, in_front),
+            _take_drafts,
+            given={"buckets": (1, 3, 4)},
+            refusable=("draft_tree", "drafts that form a tree"),
+        )
+        for where, in_front in (("alone", False), ("behind their prefix", True))
+    },
     "hundreds of replays": _History(
         "launch the graph at every execute(); where events, flags or buffers are used in turn, wait for the one that is"
         " used again",
