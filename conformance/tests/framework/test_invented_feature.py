@@ -62,7 +62,7 @@ def test_who_does_not_declare_it_is_not_asked_for_it_but_must_refuse(row: None) 
     assert outcome(platform(Refuses), REFUSAL).status == "passed"
     silent = outcome(platform(ReferenceAttention), REFUSAL)
     assert silent.status == "failed"
-    assert "temperature is not in attention_features" in (silent.what or "")
+    assert "temperature is neither declared nor refused" in (silent.what or "")
 
 
 def test_the_report_lists_it(row: None) -> None:

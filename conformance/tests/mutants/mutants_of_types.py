@@ -53,7 +53,7 @@ class _HalfReadAsBfloat(ReferenceAttention):
 
 
 @mutant(
-    check="kernels.undeclared_dtype_is_not_miscomputed",
+    check="kernels.undeclared_feature_is_refused",
     defect="queries of float16, which is neither declared nor refused, are read as if they were bfloat16",
     says="wrong by",
 )

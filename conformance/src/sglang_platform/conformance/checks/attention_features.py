@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.asked import Asked
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import feature_steps
+from sglang_platform.conformance.fixtures.attention_cases import edge_cases, feature_steps
 from sglang_platform.conformance.fixtures.attention_features import FEATURES
-from sglang_platform.conformance.fixtures.attention_rows import row
+from sglang_platform.conformance.fixtures.attention_judge import judge
+from sglang_platform.conformance.fixtures.attention_rows import SERVED, row
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import worst_element
-from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind
+from sglang_platform.conformance.requirement import attention_feature
 from sglang_platform.conformance.subject import Subject
 
 for _feature in FEATURES.values():
@@ -48,14 +49,14 @@ FIELDS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class UndeclaredFeature:
-    """`feature` is a word of `attention_features`, or one of `FIELDS`."""
+    """`feature` is a word of `attention_features`, one of `FIELDS`, or the type that a model computes in."""
 
     feature: str
     step: AttentionCase
 
 
 def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[UndeclaredFeature]:
-    """For each feature that is not declared, the steps of most tokens in which leaving it out shows."""
+    """For each feature, and each type, that is not declared, the steps of most tokens in which leaving it out shows."""
     declared = subject.declares.attention_features
     found: list[tuple[str, list[AttentionCase]]] = []
     for feature in FEATURES.values():
@@ -66,58 +67,53 @@ def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[Undecl
                 (feature.name, [one for one in feature.cases(subject, rng) if one.features == shows])
             )
     for name in FIELDS:
-        bends = name == "logit_capping_method"
-        if (
-            ("logit_cap" in declared)
-            if bends
-            else (name != "is_cross_attention" or "cross_attention" not in declared)
-        ):
-            asked = {"logit_cap": 1.0} if bends else {}
+        asked = {"logit_cap": 1.0} if name == "logit_capping_method" else {}
+        if asked.keys() <= declared and not (name == "is_cross_attention" and "cross_attention" in declared):
             found.append((name, [one.using(**asked) for one in feature_steps(subject)]))
+    for dtype in ("float32", "bfloat16", "float16") if subject.host == "none" else ():
+        if dtype not in subject.declares.kv_dtypes:
+            found.append((dtype, [replace(one, dtype=dtype) for one in edge_cases(subject, rng)]))
     for name, cases in found:
-        for mode in ("decode", "extend"):
-            yield from (
-                UndeclaredFeature(name, case) for case in [one for one in cases if one.mode == mode][-1:]
-            )
+        last = {(one.kind, one.mode): one for one in cases if one.mode != "mixed"}
+        yield from (UndeclaredFeature(name, step) for step in last.values())
 
 
 @check(
     level=Level.KERNELS,
-    requires=[attention_backend(), kv_kind("mha")],
+    requires=SERVED,
     cases=undeclared_features,
-    fix="raise NotImplementedError where the layer or the keywords of forward() ask for a feature that the kernels do"
+    fix="raise NotImplementedError where the layer, its type or the keywords of forward() ask for what the kernels do"
     " not compute, as `AttentionBackend.forward` of core does for fields of the layer; or compute it, and add it to"
-    " attention_features, a field of the layer to `layer_fields`",
+    " attention_features, a type to supported_kv_dtypes, a field of the layer to `layer_fields`",
 )
 def undeclared_feature_is_refused(subject: Subject, case: UndeclaredFeature) -> None:
-    """A feature or a field of the layer that is not declared is refused with an error, or computed rightly; it is never
-    just left out."""
-    step = AttentionStep(subject, case.step)
-    if case.feature in FIELDS:
-        setattr(step.layer, case.feature, FIELDS[case.feature])
-        step.asked.append(Asked(runner={"attention_chunk_size": 2}))
-        if case.feature in getattr(step.backend, "layer_fields", ()):
-            return
+    """A feature, a type of the model, or a field of the layer that is not declared is refused with an error, or
+    computed rightly; it is never just left out."""
     try:
+        step = AttentionStep(subject, case.step)
+        if case.feature in FIELDS:
+            setattr(step.layer, case.feature, FIELDS[case.feature])
+            step.asked.append(Asked(runner={"attention_chunk_size": 2}))
+            if case.feature in getattr(step.backend, "layer_fields", ()):
+                return
         out = step.got()
     except CheckFailed:  # it was computed, and changed what it was lent
         raise
     except Exception as error:
         if str(error):
             return
-        raise CheckFailed(
-            f"{case.feature} is refused with a bare {type(error).__name__}, which says nothing"
-        ) from error
-    got = out.cpu().reshape(-1, case.step.heads[0], step.v_dim)
-    ratio, _ = worst_element(got, step.expected())
+        what = f"{case.feature} is refused with a bare {type(error).__name__}, which says nothing"
+        raise CheckFailed(what) from error
     if case.feature in FIELDS:
+        ratio, _ = worst_element(out.cpu().reshape(-1, case.step.heads[0], step.v_dim), step.expected())
         expect(
             ratio > 1,
             f"layer.{case.feature}={FIELDS[case.feature]!r} is neither declared nor refused: the output is that of a"
             " layer without it",
         )
-    elif ratio > 1:
-        raise CheckFailed(
-            f"{case.feature} is not in attention_features, and a layer that needs it is computed without it, silently:"
-            f" the output is wrong by {ratio:.3g} times the bound"
-        )
+        return
+    try:
+        judge(step, out)
+    except CheckFailed as failed:
+        what = f"{case.feature} is neither declared nor refused, and the output is wrong: {failed.what}"
+        raise CheckFailed(what) from None

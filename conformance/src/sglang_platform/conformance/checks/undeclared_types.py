@@ -1,21 +1,17 @@
-"""Levels 3 and 4: types of the cache that the platform does not declare are refused, or served rightly."""
+"""Level 3: types of the cache that the platform does not declare are refused, or stored rightly."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
-from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import edge_cases
-from sglang_platform.conformance.fixtures.attention_judge import judge
-from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 
 
@@ -67,35 +63,3 @@ def undeclared_dtype_is_refused(subject: Subject, case: UndeclaredDtype) -> None
     except Exception as error:
         what = error.what if isinstance(error, CheckFailed) else f"{type(error).__name__}: {error}"
         raise CheckFailed(f"{built}, and does not store it: {what}") from error
-
-
-def undeclared_models(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """A decode and an extend of each kind in each type that a model may have and the platform does not declare."""
-    steps = {(case.kind, case.mode): case for case in edge_cases(subject, rng)}
-    for dtype in ("float32", "bfloat16", "float16"):
-        if dtype not in subject.declares.kv_dtypes:
-            yield from (replace(case, dtype=dtype) for case in steps.values())
-
-
-@check(
-    level=Level.KERNELS,
-    requires=(attention_backend(), kv_pool()),
-    cases=undeclared_models,
-    hosts=["none"],
-    fix="refuse the dtype in the pool's constructor or in forward(), in words; or compute in it, and add it to"
-    " supported_kv_dtypes",
-)
-def undeclared_dtype_is_not_miscomputed(subject: Subject, case: AttentionCase) -> None:
-    """A model in a dtype that is not in `supported_kv_dtypes` is refused with an error, or attended rightly in it."""
-    try:
-        step = AttentionStep(subject, case)
-        out = step.got()
-    except CheckFailed:  # it was computed, and changed what it was lent
-        raise
-    except Exception as error:  # noqa: BLE001 - any refusal in words will do
-        expect(
-            str(error),
-            f"a model in {case.dtype} is refused with a bare {type(error).__name__}, without a word",
-        )
-        return
-    judge(step, out)
