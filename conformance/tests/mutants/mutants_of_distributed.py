@@ -66,7 +66,7 @@ patch(
     "    def get_dispatch_key_name(self) -> str:",
     '    def get_torch_distributed_backend_str(self) -> str:\n        return "nccl"\n\n'
     "    def get_dispatch_key_name(self) -> str:",
-    check="distributed.two_ranks_meet",
+    check="distributed.collectives_in_groups",
     defect="the torch.distributed backend is one that does not serve the device",
     says="nccl",
 )
@@ -212,7 +212,7 @@ communicator(
     new="        self.sums = self.__dict__.get('sums', 0) + 1\n"
     "        if self.sums > 100:\n"
     "            raise RuntimeError('no buffer is left')\n" + _REDUCED,
-    check="distributed.hundreds_of_collectives_are_right",
+    check="distributed.communicator_in_groups",
     defect="each sum takes a buffer of a hundred that are there, and gives none back",
     says="no buffer is left",
 )

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from inspect import cleandoc
+from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.collectives import GIVEN
-from sglang_platform.conformance.fixtures.four_ranks import RANKS, devices_of, groups_of, told_by_ranks
+from sglang_platform.conformance.fixtures.four_ranks import (
+    ENDURING,
+    KEPT_EXCHANGES,
+    RANKS,
+    devices_of,
+    groups_of,
+    told_by_ranks,
+)
 from sglang_platform.conformance.fixtures.ranks import failed_first
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.distributed.communicator import DeviceCommunicator
 
 _SEVERAL = (world_size(2),)
 _SLOW = 30
 _NOT_SLOW = 0.004
+_LEAST = {"bytes in tensors": 1, "objects of Python": KEPT_EXCHANGES * 3 // 4}
+"""In a turn: less is not one of each exchange."""
 
 _WAYS = {"group": (0, "collectives_in_groups"), "communicator": (1, "communicator_in_groups")}
 """In the order in which a rank takes them, and the check that judges each."""
+
+
+def _promises() -> Iterator[str]:
+    """What the contract says of each collective."""
+    text = cleandoc(DeviceCommunicator.__doc__ or "")
+    for line in re.findall(r"^- (.+?)$(?=\n-|\n\n)", text, re.DOTALL | re.MULTILINE):
+        yield " ".join(line.split())
 
 
 _WITHIN = (
@@ -28,21 +48,8 @@ _WITHIN = (
     " self.cpu_group; dist.get_rank(group) counts within it): torch's default is all ranks"
 )
 _FIXES = {
-    "all_reduce": "all_reduce(x) returns the sum of x over all ranks of the group, on every rank, in the shape and"
-    " dtype of x, and adds in one order everywhere",
-    "all_gather": "all_gather(x, dim) returns the tensors of rank 0, 1, ... one after another along dim",
-    "all_gather_into_tensor": "all_gather_into_tensor(output, x) writes the tensors of rank 0, 1, ... one after another"
-    " along dim 0",
-    "all_gatherv": "all_gatherv(x, sizes) returns sizes[i] rows of each rank i, one after another, none of some too",
-    "reduce_scatter": "reduce_scatter(x, dim) returns the part of the sum, along dim, that has this rank's number",
-    "reduce_scatter_tensor": "reduce_scatter_tensor(output, x) writes the part of the sum, along dim 0, that has this"
-    " rank's number",
-    "reduce_scatterv": "reduce_scatterv(x, sizes=sizes) returns sizes[rank] rows of the sum, those after the rows of"
-    " the ranks before",
-    "broadcast": "broadcast(x, src) gives every rank the tensor of rank src of the group",
-    "gather": "gather(x, dst, dim) returns the tensors of all ranks along dim on rank dst of the group, None elsewhere",
-    "all_to_all_single": "all_to_all_single(output, x) writes the part for this rank of each rank's tensor in turn",
-    "send": "send(x, dst) sends what x holds now to rank dst of the group, by default the next; recv() returns it",
+    "reduce_scatter": "`reduce_scatter(x, dim)`: the part of the sum, along dim, that has this rank's number",
+    **{name: line for line in _promises() for name in re.findall(r"`(\w+)\(", line)},
 }
 _FIXES_BY_SIGHT = {
     "its answer changes": "give every answer memory of its own, or answer in the tensor that is given: layers keep the"
@@ -54,6 +61,10 @@ _FIXES_BY_SIGHT = {
 }
 """By how what was seen begins: whatever the collective is, and whichever the group."""
 _ENDED = "correct what ends the process there: its last lines stand below"
+_MEET = (
+    "answer from get_torch_distributed_backend_str() a backend that torch.distributed has for this device, and from"
+    " get_device(rank) the rank's own device"
+)
 _LATE = ("timeout", "timed out", "did not come back")
 """Of errors of ranks that wait for others: the group is not the one that was meant."""
 
@@ -106,11 +117,7 @@ def communicator_in_groups(subject: Subject, case: Grouping) -> None:
 def communicator_is_quick(subject: Subject) -> None:
     """The quickest of ten calls of each collective of the communicator, with 120 numbers, takes no more than thirty
     times as long as the quickest all_reduce through torch.distributed between the same two ranks."""
-    _of_communicator(subject)
-    told = told_by_ranks(subject)
-    times = [one["times"] for one in told if "times" in one]
-    if not times:
-        raise Blocked("a rank did not come so far: see distributed.communicator_in_groups")
+    times = _at_the_end(subject, "times")
     floor = max(one["group/all_reduce"] for one in times)
     for name in times[0]:
         # A rank may be done before the other has begun: the one that waited for it tells how long it took.
@@ -121,6 +128,45 @@ def communicator_is_quick(subject: Subject) -> None:
             f" through torch.distributed {floor * 1e3:.3g} ms",
             case={"collective": name.partition("/")[2]},
         )
+
+
+@_check(
+    fix="where flags or buffers are used in turn, wait until every rank is done with the one that comes round; count"
+    " sizes anew in each call",
+)
+def hundreds_of_collectives_are_right(subject: Subject) -> None:
+    """Of 280 calls of each of the communicator's collectives, of fewer numbers each time, every one is right, and what
+    is left behind does not grow with their number."""
+    for rank, wrong in enumerate(_at_the_end(subject, "wrong at call")):
+        for operation, (call, how) in wrong.items():
+            # Of the first call communicator_in_groups tells.
+            what = f"of {operation} on rank {rank}, call {call} is the first that is not right: {how}"
+            expect(call == 1, what)
+    for rank, kept in enumerate(_at_the_end(subject, "kept")):
+        for name, grown in kept.items():
+            expect(
+                min(grown) < _LEAST[name],
+                f"on rank {rank} collectives leave more {name} each time: {', '.join(map(str, grown))} more in turns of"
+                f" {KEPT_EXCHANGES} of each, and nothing of those is in use",
+                fix="keep no tensor that was given or answered: register buffers of your own once, and copy into them,"
+                " or forget what was registered when the call is done",
+            )
+
+
+def _at_the_end(subject: Subject, what: str) -> list[Any]:
+    """What every rank tells of its communicator, once it has come so far."""
+    _of_communicator(subject)
+    told = told_by_ranks(subject)
+    if all(what in one for one in told):
+        return [one[what] for one in told]
+    first = failed_first(told)
+    if first is not None and told[first]["at"].startswith(f"communicator/{ENDURING}/"):
+        one = told[first]
+        raise CheckFailed(
+            f"rank {first} did not come through many calls: {one['error']}\n{one['log']}",
+            fix=_fix_of_the_end(one),
+        )
+    raise Blocked("a rank did not come so far: see distributed.communicator_in_groups")
 
 
 def _of_communicator(subject: Subject) -> None:
@@ -149,7 +195,7 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
         return
     one = told[first]
     if one["at"] and not one["at"].startswith(front):
-        kinds = list(groups_of(devices_of(subject)))
+        kinds = [*groups_of(devices_of(subject)), ENDURING]
         stopped, group = one["at"].split("/")[:2]
         if (_WAYS[stopped][0], kinds.index(group)) > (_WAYS[via][0], kinds.index(case.group)):
             return  # it was past these
@@ -157,11 +203,19 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
         raise Blocked(f"a rank did not come so far: see distributed.{check_id}")
     _, _, collective, tensor = one["at"].split("/") if one["at"] else ("", "", "", "")
     where = f" in {collective}{f' of {tensor}' if tensor else ''}" if collective else ""
+    if not one["at"] and "backend" in one:
+        where = f" to its first collective (backend {one['backend']!r})"
     raise CheckFailed(
         f"{_who(case.group, first)} did not come through{where}: {one['error']}\n{one['log']}",
         case={"group": case.group, "tensor": tensor, "rank": first} if tensor else None,
-        fix=None if any(word in one["error"].lower() for word in _LATE) else _ENDED,
+        fix=_fix_of_the_end(one),
     )
+
+
+def _fix_of_the_end(one: dict[str, Any]) -> str | None:
+    if any(word in one["error"].lower() for word in _LATE):
+        return None
+    return _ENDED if one["at"] else _MEET
 
 
 def _fix(devices: int, via: str, group: str, collective: str, tensor: str, what: str) -> str | None:
