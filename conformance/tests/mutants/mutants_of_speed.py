@@ -26,7 +26,7 @@ slow(
     "allocator.py",
     "                    slot = pages.pop(0) * self.page_size\n",
     "                    slot = pages.pop(0) * self.page_size\n                    sorted(pages)\n",
-    check="memory.allocator_time_grows_with_the_batch",
+    check="memory.allocator_time_grows_with_the_pages",
     defect="the pages that are left are sorted again for each request",
     says="times the requests",
 )
@@ -46,7 +46,7 @@ slow(
     "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n",
     "        for slot, row in zip(loc.reshape(-1), rows.reshape(-1, *buffer.shape[1:]), strict=True):\n"
     "            buffer[slot] = row\n",
-    check="memory.store_time_grows_with_the_tokens",
+    check="memory.pool_time_grows_with_the_slots",
     defect="rows are stored one by one",
     says="times as long",
 )
@@ -55,7 +55,7 @@ slow(
     "pools.py",
     "            buffer[tgt_loc] = buffer[src_loc].clone()\n",
     "            buffer[tgt_loc] = buffer.clone()[src_loc]\n",
-    check="memory.move_time_grows_with_the_slots",
+    check="memory.pool_time_grows_with_the_slots",
     defect="the whole buffer is copied to move some rows",
     says="times as long",
 )
@@ -64,7 +64,7 @@ slow(
     "pools.py",
     "            buffer[indices] = rows.to(buffer.device)\n",
     "            for at in range(len(indices)):\n                buffer[indices[at]] = rows[at].to(buffer.device)\n",
-    check="memory.requests_come_back_at_once",
+    check="memory.pool_time_grows_with_the_slots",
     defect="a request that comes back from the host is copied row by row",
     says="load_cpu_copy() of 4096 slots",
 )
@@ -131,7 +131,7 @@ slow(
     "allocator.py",
     "        after = seq_lens_cpu.tolist()\n",
     "        after = seq_lens_cpu.tolist()\n        assert all(page > 0 for _ in range(4) for page in self._free)\n",
-    check="memory.allocator_time_grows_with_the_batch",
+    check="memory.allocator_time_grows_with_the_pages",
     defect="each decode looks at all free pages, four times",
     says="free pages takes",
 )
@@ -141,7 +141,7 @@ slow(
     "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n",
     "        whole = buffer.clone()\n        whole[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n"
     "        buffer.copy_(whole)\n",
-    check="memory.store_time_grows_with_the_tokens",
+    check="memory.pool_time_grows_with_the_slots",
     defect="each store copies the layer's whole buffer",
     says="slots",
 )

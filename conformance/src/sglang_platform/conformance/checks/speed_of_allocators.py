@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,16 +23,18 @@ _TORCH = 50.0
 _PASSES = 4
 
 
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    seconds=300,
-    fix="work on all pages of a call at once: no search through the free pages for each page, no copy of them for each",
+_timed = partial(check, level=Level.MEMORY, requires=PAGED, seconds=500)
+
+
+@_timed(
+    fix="work on all pages and requests of a call at once, on the device or in compiled code, and touch only the pages"
+    " that are taken: no search through the free pages for each page, no copy of them for each",
 )
 def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     """Lending 65,536 pages and taking them back takes about 64 times as long as 1,024 pages, not thousands of times;
     so does taking back as many pages of which one slot each is given, in no order, also beside as many that are free,
-    and as many calls of `free()` in a free group as there are pages of a fourth of that."""
+    as many calls of `free()` in a free group as there are pages of a fourth of that, and `alloc_extend()` and
+    `alloc_decode()` of 4,096 requests beside 64; of eight as long beside 16,384 free pages as beside 256."""
     page = paged_sizes(subject)[0]
     generator = subject.torch_rng()
 
@@ -67,27 +70,6 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
 
         return Work(free_each, lambda: held.append(_lent(allocator, pages, page).split(page)))
 
-    for sizes, made, what in (
-        (_PAGES, lent_whole, "alloc() of all pages and free() of them"),
-        (_PAGES, scattered, "free() of one slot of each page"),
-        (_FEWER, beside_free_ones, "free() of half of the pages, while the others are free"),
-        (_PAGES[:3], grouped, "freeing pages one by one in a free group"),
-    ):
-        expect_growth(subject, sizes, made, slack=_SLACK, what=f"{what}, pages of {page},", of="pages")
-
-
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    seconds=300,
-    fix="compute the slots of all requests at once, on the device or in compiled code, and touch only the pages that"
-    " are taken",
-)
-def allocator_time_grows_with_the_batch(subject: Subject) -> None:
-    """`alloc_extend()` and `alloc_decode()` of 4,096 requests take about 64 times as long as of 64, or less, and of
-    eight as long beside 16,384 free pages as beside 256."""
-    page = paged_sizes(subject)[0]
-
     def extending(requests: int) -> Work:
         allocator = _all_pages(subject, 3 * requests, page)
         before, after, last = [0] * requests, [page + 1] * requests, [-1] * requests
@@ -104,10 +86,15 @@ def allocator_time_grows_with_the_batch(subject: Subject) -> None:
 
         return Work(lambda: alloc_decode(subject, allocator, [page + 1] * requests, slots[0]), hold)
 
-    for made, what in ((extending, "alloc_extend()"), (decoding, "alloc_decode()")):
-        expect_growth(
-            subject, _BATCHES, made, slack=_SLACK, what=f"{what} onto new pages of {page}", of="requests"
-        )
+    for sizes, made, what, of in (
+        (_PAGES, lent_whole, "alloc() of all pages and free() of them", "pages"),
+        (_PAGES, scattered, "free() of one slot of each page", "pages"),
+        (_FEWER, beside_free_ones, "free() of half of the pages, while the others are free", "pages"),
+        (_PAGES[:3], grouped, "freeing pages one by one in a free group", "pages"),
+        (_BATCHES, extending, "alloc_extend() onto new pages", "requests"),
+        (_BATCHES, decoding, "alloc_decode() onto new pages", "requests"),
+    ):
+        expect_growth(subject, sizes, made, slack=_SLACK, what=f"{what}, pages of {page},", of=of)
     few, many = _FREE
     expect_ratio(
         subject,
@@ -120,15 +107,13 @@ def allocator_time_grows_with_the_batch(subject: Subject) -> None:
     )
 
 
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    seconds=300,
+@_timed(
     fix="use tensor operations or compiled code over all slots of a call: the scheduler waits for each of these calls",
 )
 def allocator_is_not_slower_than_torch(subject: Subject) -> None:
     """Lending pages and taking them back, many at once and one by one, is not 50 times slower than plain operations of
-    torch that do the same, and `clear()` not eight times slower than lending all and taking them back."""
+    torch that do the same, and `clear()` not eight times slower than lending all and taking them back; nor is
+    `available_size()`, which the scheduler asks several times in each step, than a few passes over as many numbers."""
     page, pages = paged_sizes(subject)[0], 16384
     device = subject.device
     allocator = _all_pages(subject, pages, page)
@@ -182,25 +167,14 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         what=f"freeing 64 pages of {page} one by one, with {pages} pages in all",
         beside=beside,
     )
-
-
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    seconds=120,
-    fix="keep the number of free pages, or count them in one operation over a tensor: no list is made of them",
-)
-def available_size_is_quick(subject: Subject) -> None:
-    """`available_size()`, which the scheduler asks several times in each step, takes no longer over 65,536 pages than
-    a few passes of torch over as many numbers."""
-    page, pages = paged_sizes(subject)[0], _PAGES[-1]
+    pages = _PAGES[-1]
     allocator = _all_pages(subject, pages, page)
     allocator.free(_lent(allocator, pages // 2, page)[:page])  # some are lent, and some were freed
-    beside = torch.arange(pages, device=subject.device)
+    numbers = torch.arange(pages, device=device)
 
     def passes() -> None:
         for _ in range(_PASSES):
-            torch.count_nonzero(beside)
+            torch.count_nonzero(numbers)
 
     expect_ratio(
         subject,
@@ -209,6 +183,7 @@ def available_size_is_quick(subject: Subject) -> None:
         most=_SLACK,
         what=f"available_size() over {pages} pages",
         beside=f"{_PASSES} counts of as many numbers in torch",
+        fix="keep the number of free pages, or count them in one operation over a tensor: no list is made of them",
     )
 
 

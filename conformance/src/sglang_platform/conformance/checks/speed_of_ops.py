@@ -1,4 +1,4 @@
-"""Level 4: the time that fused ops take, beside the same in torch, and how it grows with the rows."""
+"""Level 4: how long fused ops, masks of grammars and layers with a state take beside torch, and how that grows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check
+from sglang_platform.conformance.check import NotApplicable, Row, check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.op_calls import forward_of
 from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase
 from sglang_platform.conformance.fixtures.op_specs import SPECS
+from sglang_platform.conformance.fixtures.state_steps import REQUESTS, step_of, steps_brought
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import fused_ops
@@ -27,6 +28,8 @@ _PLACES = (131072, 256)
 _HEAD = 64
 _SLACK = 8.0
 _TORCH = 50.0
+_STATES = 2048, 16
+_VOCABULARY = 131_072
 
 
 @dataclass(frozen=True)
@@ -156,4 +159,58 @@ def experts_time_is_that_of_the_chosen(subject: Subject) -> None:
     )
     expect_ratio(
         subject, mixture(8, 128), few, most=32 * _SLACK, what="moe.experts of 128 tokens", beside="of four"
+    )
+
+
+@check(
+    level=Level.KERNELS,
+    seconds=120,
+    fix="mask all tokens of all requests in one kernel, or in a few operations over whole rows",
+)
+def token_masks_take_one_pass(subject: Subject) -> None:
+    """A grammar's mask over 131,072 tokens takes no more than 25 times as long as in a few operations of torch."""
+    function = getattr(subject.platform, "get_token_bitmask_fn", lambda: None)()
+    if function is None:
+        raise NotApplicable("get_token_bitmask_fn() answers None: core's own is used")
+    logits = torch.zeros(REQUESTS, _VOCABULARY, device=subject.device)
+    allowed = torch.full((REQUESTS, _VOCABULARY // 32), -1, dtype=torch.int32, device=subject.device)
+    bits = torch.arange(32, dtype=torch.int32, device=subject.device)
+
+    def plain() -> torch.Tensor:
+        forbidden = ((allowed[:, :, None] >> bits) & 1).flatten(1) == 0
+        return logits.masked_fill_(forbidden, float("-inf"))
+
+    expect_ratio(
+        subject,
+        Work(lambda: function(logits, allowed)),
+        Work(plain),
+        most=_TORCH / 2,
+        what=f"a mask over {_VOCABULARY} tokens for {REQUESTS} requests",
+        beside="in a few operations of torch",
+    )
+
+
+def pooled_decodes(subject: Subject, rng: random.Random) -> Iterator[Row]:
+    yield from map(Row, steps_brought(subject))
+
+
+@check(
+    level=Level.KERNELS,
+    cases=pooled_decodes,
+    seconds=300,
+    fix="read and write the states of the step's requests alone, by their slots; no copy is made of the pool",
+)
+def state_decodes_read_their_own_states(subject: Subject, case: Row) -> None:
+    """A decode of four requests takes as long beside 2,048 states as beside 16: it reads and writes its own."""
+
+    def decode(slots: int) -> Work:
+        return Work(step_of(subject, case.row, slots), new_memory=True)
+
+    expect_ratio(
+        subject,
+        decode(_STATES[0]),
+        decode(_STATES[1]),
+        most=_SLACK,
+        what=f"{case.row} of {REQUESTS} tokens, beside {_STATES[0]} states,",
+        beside=f"beside {_STATES[1]}",
     )

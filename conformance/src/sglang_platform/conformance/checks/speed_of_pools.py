@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check
+from sglang_platform.conformance.check import check, mended_by
 from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.poisoned_pool import layer_named, page_sizes
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
@@ -27,16 +27,6 @@ _MOST_SLOTS = 1 << 20
 _SLACK = 8.0
 _TORCH = 50.0
 _FEW = 64
-
-
-@dataclass(frozen=True)
-class StoredKind:
-    kind: str
-
-
-def stored_kinds(subject: Subject, rng: random.Random) -> Iterator[StoredKind]:
-    for kind in subject.declares.kv_kinds:
-        yield StoredKind(kind)
 
 
 class TimedPool:
@@ -74,105 +64,91 @@ class TimedPool:
         self.pool.move_kv_cache(self.slots[:half], self.slots[half : 2 * half])
 
 
+_CALLS: dict[str, tuple[Callable[[TimedPool], None], tuple[int, ...], str]] = {
+    "set_kv_buffer": (
+        TimedPool.store,
+        (_FEW, _TOKENS[-1]),
+        "write all rows of a call at once, one operation for keys and one for values, and only those: no loop over"
+        " tokens, no copy of the whole buffer, no wait",
+    ),
+    "move_kv_cache": (
+        TimedPool.move,
+        _TOKENS[-1:],
+        "gather and scatter the rows of a layer at once, and only those that move",
+    ),
+    "load_cpu_copy": (
+        TimedPool.come_back,
+        _TOKENS[-1:],
+        "write all rows of a layer at once: one copy to the device and one operation, not one of each for every slot",
+    ),
+}
+"""Of each call how it is made, of how many slots it is timed beside torch, and the fix."""
+
+
+@dataclass(frozen=True)
+class TimedCall:
+    call: str
+    kind: str
+
+
+def timed_calls(subject: Subject, rng: random.Random) -> Iterator[TimedCall]:
+    yield from (TimedCall(call, kind) for kind in subject.declares.kv_kinds for call in _CALLS)
+
+
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=stored_kinds,
+    cases=timed_calls,
     seconds=300,
-    fix="write all rows of a call at once, and only those: no loop over tokens, no copy of the whole buffer",
+    fix="read and write all rows of a call at once, and only those",
 )
-def store_time_grows_with_the_tokens(subject: Subject, case: StoredKind) -> None:
-    """Storing 4,096 tokens takes about 16 times as long as 256, whatever the size of the pool, and neither 4,096
-    nor 64 take 50 times as long as torch takes to write the same rows."""
+def pool_time_grows_with_the_slots(subject: Subject, case: TimedCall) -> None:
+    """Storing 4,096 slots, moving half of them into the others, or bringing a retracted request of as many back from
+    host memory takes about 16 times as long as of 256, whatever the size of the pool, and not 50 times as long as torch
+    takes to write the same rows; nor does storing 64."""
+    call, beside_torch, fix = _CALLS[case.call]
+    little = TimedPool(subject, case.kind, _SMALL, _FEW)
+    if call is TimedPool.move:
+        refuse_the_hosts_move(subject, little.pool)
 
-    def storing(tokens: int) -> Work:
-        return Work(TimedPool(subject, case.kind, 2 * _TOKENS[-1], tokens).store)
+    def made(tokens: int, slots: int = 2 * _TOKENS[-1]) -> TimedPool:
+        return TimedPool(subject, case.kind, slots, tokens)
 
-    what = f"set_kv_buffer() of a pool of kind {case.kind}"
-    expect_growth(subject, _TOKENS, storing, slack=_SLACK, what=what, of="tokens")
-    _expect_whatever_the_pool(subject, case, TimedPool.store, f"{what} of {{}} slots, {_FEW} tokens,")
-    for tokens in (_FEW, _TOKENS[-1]):
-        timed = TimedPool(subject, case.kind, 2 * _TOKENS[-1], tokens)
+    def what(tokens: int) -> str:
+        return f"{case.call}() of {tokens} slots of a pool of kind {case.kind}"
+
+    with mended_by(fix):
+        expect_growth(
+            subject,
+            _TOKENS,
+            lambda tokens: Work(partial(call, made(tokens))),
+            slack=_SLACK,
+            what=f"{case.call}() of a pool of kind {case.kind}",
+            of="slots",
+        )
+        row = sum(rows[0].nbytes for rows in little.rows)
+        slots = min(_MOST_SLOTS, max(32 * _SMALL, _LARGE_BYTES // row))
         expect_ratio(
             subject,
-            Work(timed.store),
-            Work(_written_by_torch(timed)),
-            most=_TORCH,
-            what=f"{what}, {tokens} tokens,",
-            beside="writing the rows into plain tensors",
-            fix="write the rows in one operation for keys and one for values, and wait for nothing",
+            Work(partial(call, made(_FEW, slots)), new_memory=True),
+            Work(partial(call, little), new_memory=True),
+            most=_SLACK,
+            what=f"{what(_FEW)} that has {slots}",
+            beside=f"in one of {_SMALL} slots",
         )
+        for tokens in beside_torch:
+            timed = made(tokens)
+            expect_ratio(
+                subject,
+                Work(partial(call, timed)),
+                Work(_written_by_torch(timed, of_the_host=call is TimedPool.come_back)),
+                most=_TORCH,
+                what=what(tokens),
+                beside="writing as many rows into plain tensors",
+            )
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=stored_kinds,
-    seconds=300,
-    fix="gather and scatter the rows of a layer at once, and only those that move",
-)
-def move_time_grows_with_the_slots(subject: Subject, case: StoredKind) -> None:
-    """Moving 2,048 slots takes about 16 times as long as 128, whatever the size of the pool, and not 50 times as long
-    as torch takes to copy the same rows."""
-    refuse_the_hosts_move(subject, TimedPool(subject, case.kind, _SMALL, _FEW).pool)
-
-    def moving(tokens: int) -> Work:
-        return Work(TimedPool(subject, case.kind, 2 * _TOKENS[-1], tokens).move)
-
-    what = f"move_kv_cache() of a pool of kind {case.kind}"
-    expect_growth(subject, _TOKENS, moving, slack=_SLACK, what=what, of="slots, read and written,")
-    _expect_whatever_the_pool(subject, case, TimedPool.move, f"{what} of {{}} slots, {_FEW // 2} of them,")
-    timed = TimedPool(subject, case.kind, 2 * _TOKENS[-1], _TOKENS[-1])
-    expect_ratio(
-        subject,
-        Work(timed.move),
-        Work(_written_by_torch(timed)),
-        most=_TORCH,
-        what=f"{what}, {_TOKENS[-1] // 2} slots,",
-        beside="writing twice as many rows into plain tensors",
-    )
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=stored_kinds,
-    seconds=300,
-    fix="write all rows of a layer at once: one copy to the device and one operation, not one of each for every slot",
-)
-def requests_come_back_at_once(subject: Subject, case: StoredKind) -> None:
-    """What a retracted request of 4,096 tokens had, back from host memory, is not 50 times as long on its way as torch
-    takes to write the same rows."""
-    timed = TimedPool(subject, case.kind, 2 * _TOKENS[-1], _TOKENS[-1])
-    expect_ratio(
-        subject,
-        Work(timed.come_back),
-        Work(_written_by_torch(timed, of_the_host=True)),
-        most=_TORCH,
-        what=f"load_cpu_copy() of {_TOKENS[-1]} slots of a pool of kind {case.kind}",
-        beside="copying the rows to the device and writing them into plain tensors",
-    )
-
-
-def _expect_whatever_the_pool(
-    subject: Subject, case: StoredKind, call: Callable[[TimedPool], None], what: str
-) -> None:
-    """A call on few slots takes as long in a large pool as in a small one; `what` has a place for the pool's size."""
-    little = TimedPool(subject, case.kind, _SMALL, _FEW)
-    row = sum(rows[0].nbytes for rows in little.rows)
-    slots = min(_MOST_SLOTS, max(32 * _SMALL, _LARGE_BYTES // row))
-    small, large = (partial(call, pool) for pool in (little, TimedPool(subject, case.kind, slots, _FEW)))
-    expect_ratio(
-        subject,
-        Work(large, new_memory=True),
-        Work(small, new_memory=True),
-        most=_SLACK,
-        what=what.format(slots),
-        beside=f"in one of {_SMALL} slots",
-    )
-
-
-def _written_by_torch(timed: TimedPool, *, of_the_host: bool = False) -> Callable[[], None]:
+def _written_by_torch(timed: TimedPool, *, of_the_host: bool) -> Callable[[], None]:
     given = [rows.cpu() if of_the_host else rows for rows in timed.rows]
     plain = [
         torch.zeros((2 * _TOKENS[-1], *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
