@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "WideOutput": ("kernels.decode_attention", "answer in the type of the queries", "kernels graphs", ""),
     "LastTokenUnread": ("kernels.decode_attention", "a token attends to itself", "kernels graphs", ""),
     "SinkTwice": ("kernels.sink_attention", "add exp(sink) to the sum", "kernels", ""),
-    "AliasedOutput": ("kernels.outputs_stay_as_they_were_answered", "the output of each call", "kernels", ""),
+    "AliasedOutput": ("kernels.batches_follow_each_other", "the output of each call", "kernels", ""),
     "NoReplay": (
         "graphs.every_input_is_copied",
         "run the captured graph in every replay",
@@ -160,7 +160,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "NormEpsilon": ("kernels.op_values", "epsilon inside the", "kernels", "norm or op"),
     "RotationBackwards": ("kernels.op_values", "pairs are (i, i +", "kernels", "rotary or op"),
     "HalvesExchanged": ("kernels.op_values", "the gate comes first", "kernels", "silu or op"),
-    "SumOfOne": ("distributed.communicator_in_groups", "the sum of x over all ranks", "distributed", ""),
+    "SumOfOne": ("distributed.communicator_in_groups", "the sum over ranks", "distributed", ""),
     "MemoryInMiB": ("contract.memory_is_in_bytes", "return bytes", "contract", ""),
 }
 _IN_UNIT = ("SlotTwice", "HalvesExchanged", "NoReplay")

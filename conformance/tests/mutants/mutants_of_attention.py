@@ -226,7 +226,7 @@ attention(
     old="query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim).float()",
     new="query = torch.as_strided(q, (q.shape[0], layer.tp_q_head_num, layer.qk_head_dim),"
     " (layer.tp_q_head_num * layer.qk_head_dim, layer.qk_head_dim, 1)).float()",
-    check="kernels.attention_takes_slices_of_fused_qkv",
+    check="kernels.attention_takes_tokens_of_any_layout",
     defect="the kernel takes queries for contiguous",
     says="wrong by",
 )

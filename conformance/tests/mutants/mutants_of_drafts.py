@@ -118,7 +118,7 @@ attention(
     old=_KEY,
     new="            if len(lengths) * (-(-max(lengths) // 1024)) > 128 and length > 1024:\n"
     "                slots = torch.cat((slots[: length // 1024 * 1024], slots[-1:]))\n" + _KEY,
-    check="kernels.long_contexts_in_wide_batches_attention",
+    check="kernels.long_context_attention",
     defect="partial results have room for 128 splits of 1,024 keys: with more of them each request's last is left out",
     says="wrong by",
 )
@@ -128,7 +128,7 @@ attention(
     new="            table = self.req_to_token_pool.req_to_token\n"
     "            at = (row * table.shape[1] * 4) % (1 << 31) // 4\n"
     "            slots = table.flatten()[at : at + length].long()\n",
-    check="kernels.far_table_rows_attention",
+    check="kernels.far_rows_attention",
     defect="the byte at which a row of the request table begins is kept in 32 bits",
     says="wrong by",
 )

@@ -56,7 +56,7 @@ attention(
     old=_PLAIN,
     new="        most = scores[..., :128].amax(-1, keepdim=True) + 80\n"
     "        weights = torch.softmax(torch.minimum(scores, most), dim=-1)\n",
-    check="kernels.scores_that_rise_attention",
+    check="kernels.scores_far_from_zero",
     defect="the exponentials of later blocks are cut at exp(80) above the first block's maximum",
     says="wrong by",
 )
@@ -64,7 +64,7 @@ attention(
     "ScoresInHalf",
     old=_SCORES,
     new=_SCORES + "    scores = scores.to(torch.float16).float()\n",
-    check="kernels.close_scores_attention",
+    check="kernels.scores_and_sums_stay_exact",
     defect="scores are kept in float16 before the softmax",
     says="less exact than float32",
 )
@@ -75,7 +75,7 @@ attention(
     new="    raised = weights / weights.amax(-1, keepdim=True).clamp(min=1e-30)\n"
     '    summed = torch.einsum("hij,jhd->ihd", raised, v).to(torch.float16).float()\n'
     "    return summed / raised.sum(-1).transpose(0, 1)[..., None]",
-    check="kernels.flat_contexts_attention",
+    check="kernels.scores_and_sums_stay_exact",
     defect="values weighed by exp(score - maximum) are added up in float16 before they are divided",
     says="inf",
 )

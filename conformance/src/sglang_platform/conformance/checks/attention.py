@@ -87,7 +87,6 @@ row(
     "Decode and extend in the shapes of models that people serve: groups of 1 to 71 heads, head sizes of 64 to 256, up"
     " to 128 latent heads, with the features of their layers. A shape may be refused in words.",
     served_steps,
-    seconds=180,
     may_refuse="heads and head sizes",
     fix="serve the heads, head sizes and features of this model, or raise NotImplementedError that names the limit",
 )
@@ -134,15 +133,7 @@ row(
         ),
         [{"drawn": "loud at the edges of blocks"}],
     ),
-    seconds=120,
     fix="look at the last block of a context: full, of one token, and the one token that is left behind full ones",
-)
-row(
-    "long_context_attention",
-    "Contexts of 8,200 and 33,000 tokens, past the 32,767 that a short integer holds.",
-    steps(decode(8200, 3), extend((8300, 21)), decode(33000)),
-    seconds=180,
-    fix="look at what is done per block of the context: the merge of partial results, tables by page, 16-bit numbers",
 )
 
 
@@ -171,7 +162,6 @@ row(
         ),
         latent_rows_of_queries,
     ),
-    seconds=180,
     fix="take sizes from the batch, not from a fixed number of requests, rows or blocks: launch over all its requests"
     " and all its new tokens",
 )
@@ -187,12 +177,13 @@ def together(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
 
 
 row(
-    "long_contexts_in_wide_batches_attention",
-    "17 and 40 requests of more than 8,192 tokens each: up to 350,000 slots in a batch, most of them shared.",
-    together,
-    seconds=180,
-    fix="size what a batch needs by the sum of its contexts, and cut each context into as many splits as it needs,"
-    " however many requests there are",
+    "long_context_attention",
+    "Contexts of 8,200 and 33,000 tokens, past the 32,767 that a short integer holds, and 17 and 40 requests of more"
+    " than 8,192 tokens each: up to 350,000 slots in a batch, most of them shared.",
+    joined(steps(decode(8200, 3), extend((8300, 21)), decode(33000)), together),
+    fix="look at what is done per block of the context: the merge of partial results, tables by page, 16-bit numbers;"
+    " size what a batch needs by the sum of its contexts, and cut each context into as many splits as it needs, however"
+    " many requests there are",
 )
 
 
@@ -213,6 +204,24 @@ row(
     " request as long as what is shared and longer, and requests of one length among them.",
     common_prefixes,
     fix="read keys and values through req_to_token alone: requests share the pages of a common prefix",
+)
+
+# What was handed over before
+
+_FIRST = {"mode": "extend", "requests": ((0, 9), (5, 30), (70, 3), (0, 1))}
+_AFTER = (
+    *(("decode", (1,), 1.0), ("decode", (3, 0, 2, 1), 2.0), ("extend", (2, 0), 1.0), ("decode", (0, 2), 0.5)),
+    *(("extend", (1,), 1.0), ("decode", (0, 1, 2, 3), 1.0)),
+)
+
+row(
+    "batches_follow_each_other",
+    "On one backend, batches of other requests, lengths and modes, large after small and small after large, through"
+    " layers of unlike scales, are each right, and leave what the calls before them answered as it was: models hold one"
+    " layer's output while the next is computed, as where two batches overlap.",
+    over(edge_cases, [{**_FIRST, "then": _AFTER}]),
+    fix="make what a batch needs anew in init_forward_metadata(), in buffers that are large enough, and keep nothing of"
+    " the batch before; take the scale from the layer at each call",
 )
 
 # Where rows lie, and what lies beside them
@@ -245,48 +254,28 @@ def _far_tables(subject: Subject) -> Iterator[Mapping[str, Any]]:
 
 row(
     "far_rows_attention",
-    "Prefills and decodes whose slots lie more than 2**31 bytes behind the start of the pool's buffers.",
-    over(far_steps, [{"far": BEHIND}]),
-    seconds=180,
-    fix="compute where a row lies in 64 bits: slot * bytes of a row is more than 32 bits count in a pool of a few GiB",
-)
-row(
-    "far_table_rows_attention",
-    "Prefills and decodes of requests in the last rows of a request table for contexts of 131,072 tokens, of 144 rows"
-    " and of 4,112.",
-    over(far_steps, _far_tables),
-    seconds=180,
-    fix="compute where a row of req_to_token begins in 64 bits: row * width is more than 32 bits count, in bytes, where"
-    " some thousand requests may have 131,072 tokens each",
+    "Prefills and decodes whose slots lie more than 2**31 bytes behind the start of the pool's buffers, and of requests"
+    " in the last rows of a request table for contexts of 131,072 tokens, of 144 rows and of 4,112.",
+    joined(over(far_steps, [{"far": BEHIND}]), over(far_steps, _far_tables)),
+    fix="compute in 64 bits where a row lies (slot * bytes of a row is more than 32 bits count in a pool of a few GiB),"
+    " and where a row of req_to_token begins: row * width, in bytes, is more where some thousand requests may have"
+    " 131,072 tokens each",
 )
 
-# How tokens are handed over, and what was handed over before
+# How tokens are handed over
 
 row(
-    "attention_takes_slices_of_fused_qkv",
-    "Queries, keys and values that are slices of one tensor give the same as plain ones.",
-    over(edge_cases, lambda subject: [{"dtype": subject.declares.kv_dtypes[0], "handed": "slices"}]),
-    fix="use the strides of q, k and v, or reshape() instead of view(): they are slices of a fused projection",
-)
-row(
-    "attention_takes_queries_by_heads",
-    "Queries of [T, heads, dim], as models with latent attention hand them over, give what flat ones give, also where"
-    " they are a part of wider heads, as before a gate.",
-    over(edge_cases, [{"handed": "by heads"}, {"handed": "part of heads"}]),
-    fix="take the number of rows from q.shape[0], and reshape q to [-1, layer.tp_q_head_num, layer.qk_head_dim]",
-)
-
-_FIRST = {"mode": "extend", "requests": ((0, 9), (5, 30), (70, 3), (0, 1))}
-_AFTER = (
-    *(("decode", (1,), 1.0), ("decode", (3, 0, 2, 1), 2.0), ("extend", (2, 0), 1.0), ("decode", (0, 2), 0.5)),
-    *(("extend", (1,), 1.0), ("decode", (0, 1, 2, 3), 1.0)),
-)
-
-row(
-    "batches_follow_each_other",
-    "On one backend, batches of other requests, lengths and modes, large after small and small after large, through"
-    " layers of unlike scales, are each right.",
-    over(edge_cases, [{**_FIRST, "then": _AFTER}]),
-    fix="make what a batch needs anew in init_forward_metadata(), in buffers that are large enough, and keep nothing of"
-    " the batch before; take the scale from the layer at each call",
+    "attention_takes_tokens_of_any_layout",
+    "Queries, keys and values that are slices of one tensor, and queries of [T, heads, dim], as models with latent"
+    " attention hand them over, also as a part of wider heads, as before a gate, give the same as flat ones.",
+    over(
+        edge_cases,
+        lambda subject: [
+            {"dtype": subject.declares.kv_dtypes[0], "handed": "slices"},
+            {"handed": "by heads"},
+            {"handed": "part of heads"},
+        ],
+    ),
+    fix="use the strides of q, k and v, or reshape() instead of view(): they are slices of a fused projection; take the"
+    " number of rows from q.shape[0], and reshape q to [-1, layer.tp_q_head_num, layer.qk_head_dim]",
 )

@@ -50,21 +50,6 @@ def attention_is_deterministic(subject: Subject, case: AttentionCase) -> None:
         )
 
 
-@_property(fix=OWN_OUTPUT)
-def outputs_stay_as_they_were_answered(subject: Subject, case: AttentionCase) -> None:
-    """What a call answered is unchanged by the calls after it: models hold one layer's output while the next is
-    computed, as where two batches overlap."""
-    step = AttentionStep(subject, case)
-    first = step.got()
-    kept = first.cpu().clone()
-    step.q = [-q for q in step.q]
-    judge(step, step.got())
-    expect(
-        torch.equal(first.cpu(), kept),
-        "the output of a call is overwritten by the next call, which has other queries",
-    )
-
-
 @_property(
     fix="with save_kv_cache store the new tokens at out_cache_loc, of the layer given, and nothing else; without it"
     " store nothing, and read the new tokens from the cache, where they are: k and v may be None then"

@@ -18,6 +18,7 @@ from sglang_platform.conformance.fixtures.attention_cases import (
     edge_cases,
     eight_bit_caches,
     extend,
+    joined,
     one_of_each,
     over,
     served_heads,
@@ -46,44 +47,37 @@ def _most_exact(subject: Subject) -> Iterator[Mapping[str, Any]]:
 row(
     "scores_far_from_zero",
     "Scores of some hundreds give finite outputs, and the right ones; scores that all are far below zero, or far above"
-    " it, weigh by their differences only.",
-    over(edge_cases, _most_exact, [{"loud": 60.0}, {"drawn": "far below"}, {"drawn": "far above"}]),
-    fix="start the running maximum at minus infinity, subtract it before the exponential, and again where partial"
-    " results are merged",
-)
-row(
-    "scores_that_rise_attention",
-    "Scores of later blocks that lie more than 88 above those of the first, of one key or of all, and more than 88"
-    " below, for blocks of 16 to 2,048 keys.",
-    over(
-        steps(
-            decode(*(3 * block + 2 for block in BLOCKS)),
-            extend(*((3 * block + 2, 3) for block in BLOCKS[:-2])),
-            small=True,
+    " it, weigh by their differences only; so do scores of later blocks, of 16 to 2,048 keys, that lie more than 88"
+    " above those of the first, of one key or of all, or below.",
+    joined(
+        over(edge_cases, _most_exact, [{"loud": 60.0}, {"drawn": "far below"}, {"drawn": "far above"}]),
+        over(
+            steps(
+                decode(*(3 * block + 2 for block in BLOCKS)),
+                extend(*((3 * block + 2, 3) for block in BLOCKS[:-2])),
+                small=True,
+            ),
+            [{"drawn": "rising"}, {"drawn": "one of all"}, {"drawn": "falling"}],
         ),
-        [{"drawn": "rising"}, {"drawn": "one of all"}, {"drawn": "falling"}],
     ),
-    seconds=120,
-    fix="keep the maximum of all scores so far, block after block, and when it rises multiply what was summed by"
-    " exp(old - new); merge splits by their maxima",
+    fix="keep the maximum of all scores so far, from minus infinity on, subtract it before the exponential, multiply"
+    " what was summed by exp(old - new) when it rises, and merge splits by their maxima",
 )
 row(
-    "close_scores_attention",
-    "Scores about 150 that lie close together, of queries in 16 bits, weigh as they do in float32.",
-    over(
-        steps(decode(40, 700), extend((90, 6), (0, 70)), small=True),
-        _sixteen_bits,
-        [{"drawn": "close together", "exact_scores": True}],
+    "scores_and_sums_stay_exact",
+    "Of models of 16 bits scores about 150 that lie close together weigh as they do in float32, and over contexts of"
+    " 9,000 tokens that score alike the answer is the mean of their values, which added up lie past the largest"
+    " float16.",
+    joined(
+        over(
+            steps(decode(40, 700), extend((90, 6), (0, 70)), small=True),
+            _sixteen_bits,
+            [{"drawn": "close together", "exact_scores": True}],
+        ),
+        over(steps(decode(9000, 40), extend((9000, 3)), small=True), _sixteen_bits, [{"drawn": "flat"}]),
     ),
-    fix="keep scores in float32 from the product to the softmax: at 150 bfloat16 tells apart whole numbers only",
-)
-row(
-    "flat_contexts_attention",
-    "Over contexts of 9,000 tokens that score alike the answer is the mean of their values, which added up lie past the"
-    " largest float16.",
-    over(steps(decode(9000, 40), extend((9000, 3)), small=True), _sixteen_bits, [{"drawn": "flat"}]),
-    seconds=120,
-    fix="add up weighted values in float32, or divide by the sum of weights as it grows: float16 ends at 65,504",
+    fix="keep scores in float32 from the product to the softmax: at 150 bfloat16 tells apart whole numbers only; add up"
+    " weighted values in float32, or divide by the sum of weights as it grows: float16 ends at 65,504",
 )
 
 # Features at their ranges, and beside each other
@@ -118,29 +112,28 @@ row(
     " thousands where they are narrow.",
     window_edges,
     requires=(*_ROWS_OF_THE_CACHE, attention_feature("sliding_window")),
-    seconds=120,
     fix="compare positions, not blocks: a token at position i sees i - layer.sliding_window_size to i, however wide",
 )
 row(
-    "large_caps_attention",
+    "large_caps_and_sinks_attention",
     "Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too, and scores a"
-    " hundred times as large as their cap.",
-    over(
-        steps(*_SHORT, decode(2100, 700, 40), kinds=("mha",)),
-        [
-            {"features": {"logit_cap": cap}, "loud": loud}
-            for cap, loud in ((30.0, 15.0), (50.0, 25.0), (100.0, 50.0), (0.5, 100.0))
-        ],
+    " hundred times as large as their cap; sinks and scores that all are far above zero weigh by their differences"
+    " only.",
+    joined(
+        over(
+            steps(*_SHORT, decode(2100, 700, 40), kinds=("mha",)),
+            [
+                {"features": {"logit_cap": cap}, "loud": loud}
+                for cap, loud in ((30.0, 15.0), (50.0, 25.0), (100.0, 50.0), (0.5, 100.0))
+            ],
+        ),
+        over(
+            steps(*_SHORT, kinds=("mha",), small=True), [{"features": {"sinks": 120.0}, "drawn": "far above"}]
+        ),
     ),
-    requires=(*_ROWS_OF_THE_CACHE, attention_feature("logit_cap")),
-    fix="bend every score to cap * tanh(score / cap), whatever the cap",
-)
-row(
-    "large_sinks_attention",
-    "Sinks and scores that all are far above zero weigh by their differences only.",
-    over(steps(*_SHORT, kinds=("mha",), small=True), [{"features": {"sinks": 120.0}, "drawn": "far above"}]),
-    requires=(*_ROWS_OF_THE_CACHE, attention_feature("sinks")),
-    fix="let the sink take part in the maximum that is subtracted before the exponential",
+    requires=_ROWS_OF_THE_CACHE,
+    fix="bend every score to cap * tanh(score / cap), whatever the cap, and let the sink take part in the maximum that"
+    " is subtracted before the exponential",
 )
 row(
     "features_over_long_contexts",
@@ -162,7 +155,6 @@ row(
         ],
     ),
     requires=_ROWS_OF_THE_CACHE,
-    seconds=180,
     fix="where keys are cut into splits, apply what belongs to the whole row once, when the splits are merged: a sink"
     " is added once, not in every split",
 )
@@ -212,7 +204,6 @@ row(
     " in which tokens are handed over, scores far from zero, shared prefixes, NaN in other slots, and steps that"
     " follow.",
     pairs,
-    seconds=120,
     fix="each feature must hold beside every other that is declared: window and cap, sinks and window, a scaled fp8 "
     "cache and any of them",
 )
