@@ -5,21 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from sglang_platform.conformance.check import Row, check, expect, rows
-from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
+from sglang_platform.conformance.check import Row, expect, rows
+from sglang_platform.conformance.checks.graphs import BUCKETS, ReplayedModel, captured
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
-from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
 _NOT_SLOWER_THAN = 4.0
 
 
-@check(
-    level=Level.GRAPHS,
-    requires=CAPTURES,
+@captured(
     cases=rows(("larger", "extend", "mixed", "target_verify")),
-    hosts=["none"],
     fix="can_run_graph() looks at forward_mode, and compares batch_size with the largest captured size: a runner that"
     " captured decodes takes nothing but decodes",
 )
@@ -45,11 +41,7 @@ def other_batches_are_left_to_the_model(subject: Subject, case: Row) -> None:
     )
 
 
-@check(
-    level=Level.GRAPHS,
-    requires=CAPTURES,
-    hosts=["none"],
-    seconds=120,
+@captured(
     fix="write into the captured output, keep nothing of a batch after execute() has returned, and no runner, graph or"
     " buffer on a class or in a module: a runner's memory goes with it",
 )
@@ -75,11 +67,7 @@ def graphs_keep_no_memory(subject: Subject) -> None:
         expect(min(grown[1:]) <= 0, f"tensors take {grown} bytes more after {what}, each time")
 
 
-@check(
-    level=Level.GRAPHS,
-    requires=CAPTURES,
-    hosts=["none"],
-    seconds=300,
+@captured(
     fix="capture once and replay what was captured: no capture, no compilation and no copy of the model at a replay",
 )
 def replay_is_not_slower_than_eager(subject: Subject) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -24,11 +25,18 @@ from sglang_platform.conformance.requirement import attention_backend, graph_cap
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["BUCKETS", "CAPTURES", "ReplayedModel"]
+__all__ = ["BUCKETS", "ReplayedModel", "captured"]
 
 BUCKETS = (1, 2, 4, 7)
 
-CAPTURES = (graph_capture(), attention_backend(), kv_kind("mha"))
+captured = partial(
+    check,
+    level=Level.GRAPHS,
+    requires=(graph_capture(), attention_backend(), kv_kind("mha")),
+    hosts=["none"],
+    seconds=600,
+)
+"""A check of what the platform's runner captures."""
 
 _Changed = Iterator[tuple[str, list[int]]]
 
@@ -171,12 +179,9 @@ def inputs(subject: Subject, rng: random.Random) -> Iterator[Input]:
             yield Input(name, rows)
 
 
-@check(
-    level=Level.GRAPHS,
-    requires=CAPTURES,
+@captured(
     cases=inputs,
     founds="graph runner",
-    hosts=["none"],
     fix="copy all rows of this input into the static buffer that the graph reads, at every replay: whether a tensor is"
     " the one of the step before, and what its first row or its sum is, says nothing of its values",
 )

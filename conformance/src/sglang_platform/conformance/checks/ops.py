@@ -6,12 +6,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.check import CheckFailed, Row, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.kept import MOST_CALLS, expect_nothing_kept
 from sglang_platform.conformance.fixtures.op_calls import forward_of
@@ -55,16 +56,11 @@ def specs(subject: Subject) -> list[OpSpec]:
     return [spec for name, spec in SPECS.items() if name in registered]
 
 
-@dataclass(frozen=True)
-class Op:
-    """`op`: its stable name."""
-
-    op: str
+_check = partial(check, level=Level.KERNELS, requires=[fused_ops()], seconds=600)
 
 
-def ops(subject: Subject, rng: random.Random) -> Iterator[Op]:
-    for spec in specs(subject):
-        yield Op(spec.name)
+def ops(subject: Subject, rng: random.Random) -> Iterator[Row]:
+    yield from (Row(spec.name) for spec in specs(subject))
 
 
 def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
@@ -74,12 +70,9 @@ def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
         yield from spec.cases(subject)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
+@_check(
     cases=values,
     founds="op {op}",
-    seconds=600,
     fix="compute what SGLang's own forward of the op computes",
 )
 def op_values(subject: Subject, case: OpCase) -> None:
@@ -99,11 +92,8 @@ def options(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
         yield from spec.options(subject)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
+@_check(
     cases=options,
-    seconds=120,
     fix="answer NotImplemented for an option that your kernel does not compute: the host's own forward then serves it",
 )
 def op_options_are_computed_or_declined(subject: Subject, case: OpCase) -> None:
@@ -117,16 +107,14 @@ def op_options_are_computed_or_declined(subject: Subject, case: OpCase) -> None:
             return
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
+@_check(
     cases=ops,
     fix="compute each row from its own numbers alone",
 )
-def lost_rows_leave_the_others_alone(subject: Subject, case: Op) -> None:
+def lost_rows_leave_the_others_alone(subject: Subject, case: Row) -> None:
     """Rows of NaN, as padding of a graph may have, leave the rows beside them as they are without, and choose experts
     that the model has."""
-    forward, spec, dtype = forward_of(subject, case.op), SPECS[case.op], compute_dtypes(subject)[0]
+    forward, spec, dtype = forward_of(subject, case.row), SPECS[case.row], compute_dtypes(subject)[0]
     asked = replace(spec.layers(dtype)[0], tokens=5)
     drawn = Drawn(subject, asked.dtype)
     call = OpCall(spec.op(drawn, asked), spec.inputs(drawn, asked), " beside a token of NaN")
@@ -141,7 +129,7 @@ def lost_rows_leave_the_others_alone(subject: Subject, case: Op) -> None:
     answers = spec.outputs(call, got, 1 if isinstance(got, torch.Tensor) else 2)
     expect(
         all(isinstance(one, torch.Tensor) and len(one) == 5 for one in answers),
-        f"{case.op} answers no row for each token",
+        f"{case.row} answers no row for each token",
     )
     others = tuple(one.cpu()[rows] for one in answers)
     kept = {
@@ -163,7 +151,7 @@ _LAUNCH = (
 )
 
 
-@check(level=Level.KERNELS, requires=[fused_ops()], cases=many_rows, seconds=300, fix=_LAUNCH)
+@_check(cases=many_rows, fix=_LAUNCH)
 def ops_over_many_rows(subject: Subject, case: OpCase) -> None:
     """Norms, activations and the choice of experts over 67,200 rows: of a long prefill, or of 2,100 tokens with 32
     heads each. Every row is looked at."""
@@ -173,19 +161,16 @@ def ops_over_many_rows(subject: Subject, case: OpCase) -> None:
     spec.answer(forward, case, call)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
+@_check(
     cases=ops,
-    seconds=120,
     fix="answer in a new tensor, and keep nothing by shape, by the tensor that came or from the first call: neither"
     " weights, nor tables, nor scratch space of another size",
 )
-def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
+def op_calls_follow_each_other(subject: Subject, case: Row) -> None:
     """Calls of one op for unlike layers and batches are each right: after weights were written over in place, where
     only the middle of a batch is new, where layers are handed the same tensor, which is then written over, and where
     another model was loaded to the same addresses. Earlier answers stay as they were."""
-    forward, spec = forward_of(subject, case.op), SPECS[case.op]
+    forward, spec = forward_of(subject, case.row), SPECS[case.row]
     layers = list(spec.layers(compute_dtypes(subject)[0]))
     drawn = Drawn(subject, layers[0].dtype)
     made = [spec.op(drawn, layer) for layer in layers]
@@ -206,7 +191,7 @@ def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
         lent = inputs
         what = f"call {at + 1}, of {tokens} tokens, for layer {number},{how}"
         try:
-            got = spec.answer(forward, asked, OpCall(made[number], inputs, f", {what} of {case.op}"))
+            got = spec.answer(forward, asked, OpCall(made[number], inputs, f", {what} of {case.row}"))
         except CheckFailed as failed:
             # Where no call came before it, what the op computes is wrong.
             fix = failed.fix if answers else spec.fix_of(asked)
@@ -253,16 +238,13 @@ def _with_ends_of(
     return x
 
 
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
+@_check(
     cases=ops,
-    seconds=300,
     fix="keep no tensor of a call; size a workspace by the largest number of rows, not one for each number",
 )
-def ops_keep_no_memory(subject: Subject, case: Op) -> None:
+def ops_keep_no_memory(subject: Subject, case: Row) -> None:
     """An op called with another number of rows each time, as prompts have, leaves nothing."""
-    forward, spec = forward_of(subject, case.op), SPECS[case.op]
+    forward, spec = forward_of(subject, case.row), SPECS[case.row]
     layer = spec.layers(compute_dtypes(subject)[0])[0]
     drawn = Drawn(subject, layer.dtype)
     op, whole = spec.op(drawn, layer), spec.inputs(drawn, replace(layer, tokens=MOST_CALLS))
@@ -272,4 +254,4 @@ def ops_keep_no_memory(subject: Subject, case: Op) -> None:
         inputs = {name: x[(..., rows) if name == "positions" else rows].clone() for name, x in whole.items()}
         return spec.call(forward, OpCall(op, inputs))
 
-    expect_nothing_kept(subject, call, f"{case.op} of another number of rows each time")
+    expect_nothing_kept(subject, call, f"{case.row} of another number of rows each time")

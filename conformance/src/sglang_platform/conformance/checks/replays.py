@@ -12,12 +12,11 @@ from unittest import mock
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect, mended_by
-from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, ReplayedModel
+from sglang_platform.conformance.check import NotApplicable, expect, mended_by
+from sglang_platform.conformance.checks.graphs import BUCKETS, ReplayedModel, captured
 from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
 from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, VOCABULARY, WINDOWED
 from sglang_platform.conformance.fixtures.draft_trees import to_verify, tree
-from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core import GraphRunner
 
@@ -61,13 +60,9 @@ def histories(subject: Subject, rng: random.Random) -> Iterator[ServedHistory]:
             yield ServedHistory(name)
 
 
-@check(
-    level=Level.GRAPHS,
-    requires=CAPTURES,
+@captured(
     cases=histories,
-    hosts=["none"],
     founds="graph runner",
-    seconds=600,
     fix=_REPLAY,
 )
 def replay_equals_eager(subject: Subject, case: ServedHistory) -> None:
