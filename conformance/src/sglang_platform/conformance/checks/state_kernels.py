@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import Any
 
@@ -155,11 +155,29 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     padded requests and tokens of nobody come out as zero, inputs stay as they are. A second call has the tensors of the
     first, with other numbers and other lengths in them, and a third other weights, slices of a projection, slots past
     the 255th, and states between which others lie."""
-    kernel = subject.platform.get_state_kernels()[case.kernel]
+    kernel, (calls, definition) = subject.platform.get_state_kernels()[case.kernel], _KERNELS[case.kernel]
     first = _Drawn(subject, case)
     for drawn in (first, _Drawn(subject, case, over=first), _Drawn(subject, case, variant=True)):
-        _KERNELS[case.kernel](drawn, kernel, drawn.variant)
+        for call in calls(drawn):
+            drawn.judge_call(kernel, definition, call)
         drawn.judge_reads()
+
+
+@dataclass(frozen=True)
+class _Call:
+    """`given`: in front of the states, if there are some. `outputs`: their names; `exact`: they are float32, whatever
+    the inputs are. `grouped`: places of what is given a head for each `each` others. `read`: how much of the end of a
+    state is read again; 0: all. `still`: nothing is added, and nothing decays."""
+
+    given: tuple[Any, ...]
+    named: dict[str, Any] = field(default_factory=dict)
+    states: torch.Tensor | None = None
+    outputs: tuple[str, ...] = ("the output",)
+    exact: bool = False
+    grouped: tuple[int, ...] = ()
+    each: int = 1
+    read: int = 0
+    still: bool = False
 
 
 class _Drawn:
@@ -188,18 +206,46 @@ class _Drawn:
     def numbers(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         return torch.randn(*shape, generator=self._rng).to(dtype or self.dtype)
 
-    def call(
-        self, kernel: Callable[..., Any], *given: Any, states: torch.Tensor | None = None, **named: Any
-    ) -> Any:
-        """(what it answers, the states after it). Raises CheckFailed where it changes what it must not."""
-        there = [self._given(one) if isinstance(one, torch.Tensor) else one for one in given]
-        pool = None if states is None else self._pool_of(states)
+    def judge_call(self, kernel: Callable[..., Any], definition: Callable[..., Any], call: _Call) -> None:
+        """Raises CheckFailed where it gives something else than its definition, or changes what it must not."""
+        there = [self._given(one) if isinstance(one, torch.Tensor) else one for one in call.given]
+        states = () if call.states is None else (call.states,)
+        pools = [self._pool_of(one) for one in states]
         with self._reads:
-            got = kernel(*there, *(() if pool is None else (pool,)), **named)
-        for at, (before, after) in enumerate(zip(given, there, strict=True)):
+            got = kernel(*there, *pools, **call.named)
+        for at, (before, after) in enumerate(zip(call.given, there, strict=True)):
             if isinstance(before, torch.Tensor):
                 expect(torch.equal(before, after.cpu()), f"it changes its argument {at + 1}")
-        return got, None if pool is None else pool.cpu()
+
+        def defined(*given: Any) -> tuple[torch.Tensor, ...]:
+            answer = definition(*given, *states, **call.named)
+            return answer if isinstance(answer, tuple) else (answer,)
+
+        def tiled() -> torch.Tensor:
+            dealt = (
+                one.repeat(1, call.each, 1) if at in call.grouped else one
+                for at, one in enumerate(call.given)
+            )
+            return defined(*dealt)[0]
+
+        wanted = defined(*call.given)
+        answered = got if isinstance(got, tuple) else (got,)
+        for what, one, must in zip(call.outputs, answered, wanted, strict=False):
+            if must is None:
+                expect(one is None, f"it answers with {what}, not with None")
+            elif one is answered[0] and states:
+                self.judge(one, must, what, self.owned, tiled=tiled if call.grouped else None)
+                self.judge_rest(one)
+            elif not states or bool((self.slots >= 0).all()):  # of padding there are none, or anything
+                right = not call.exact or one.dtype == torch.float32
+                expect(right, f"{what} comes as {one.dtype}, not float32")
+                self.judge(one, must, what, exact=call.exact)
+        for before, pool in zip(states, pools, strict=True):
+            after = pool.cpu()
+            self.judge_states(*(one[..., -call.read :] for one in (before, after, wanted[-1])))
+            if call.still:
+                what = "of a step that adds nothing, and lets nothing decay, the state"
+                self.judge(after, before, what, exact=True)
 
     def judge_reads(self) -> None:
         """A decode runs in graphs, where nothing may depend on what stands on the device."""
@@ -276,10 +322,6 @@ class _Drawn:
                 fix=_GROUPED if dealt else None,
             )
 
-    def judge_still(self, states: torch.Tensor, got: torch.Tensor) -> None:
-        """A step that adds nothing, and lets nothing decay, leaves states as they are."""
-        self.judge(got, states, "of a step that adds nothing, and lets nothing decay, the state", exact=True)
-
     def judge_states(self, before: torch.Tensor, got: torch.Tensor, wanted: torch.Tensor) -> None:
         used = {slot for slot in self.slots.tolist() if slot >= 0}
         for slot in range(len(before)):
@@ -291,159 +333,98 @@ class _Drawn:
         self.judge(got, wanted, "the state")
 
 
-def _convolution(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    for pattern in (True, False) if variant and drawn.starts is not None else (None,):
-        for taps in (4, 3) if variant else (4,):  # LFM2 has three
-            _one_convolution(drawn, kernel, variant, pattern, taps)
+def _convolutions(drawn: _Drawn) -> Iterator[_Call]:
+    variant, decode = drawn.variant, drawn.starts is None
+    channels = 4104 if variant and decode else 12  # Qwen3-Next has 8192 of them
+    for odd in (False, True) if variant and not decode else (None,):
+        for width in (4, 3) if variant else (4,):  # LFM2 has three taps
+            x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
+            bias = drawn.numbers(channels) if variant else None
+            states = drawn.numbers(drawn.pool, channels, width - 1 + variant)
+            # Every second request resumes.
+            resumes = None if odd is None else torch.arange(len(drawn.slots)) % 2 == odd
+            given = (x, weight, bias, drawn.starts, drawn.slots, resumes)
+            # What is older than the kernel's width is read by nobody.
+            yield _Call(given, {"silu": not variant}, states, read=width - 1)
 
 
-def _one_convolution(
-    drawn: _Drawn, kernel: Callable[..., Any], variant: bool, first_resumes: bool | None, width: int
-) -> None:
-    """`first_resumes`: whether the first request and every second behind it do, and the others do not."""
-    channels = 4104 if variant and drawn.starts is None else 12  # Qwen3-Next has 8192 of them
-    x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
-    bias = drawn.numbers(channels) if variant else None
-    states = drawn.numbers(drawn.pool, channels, width - 1 + variant)
-    resumes = None
-    if first_resumes is not None:
-        resumes = (torch.arange(len(drawn.slots)) % 2 == 0) == first_resumes
-    got, after = drawn.call(
-        kernel, x, weight, bias, drawn.starts, drawn.slots, resumes, states=states, silu=not variant
-    )
-    wanted, states_after = oracle.convolution(
-        x, weight, bias, drawn.starts, drawn.slots, resumes, states, not variant
-    )
-    drawn.judge(got, wanted, "the output", drawn.owned)
-    drawn.judge_rest(got)
-    newest = slice(1 - width, None)  # what is older than the kernel's width is read by nobody
-    drawn.judge_states(states[..., newest], after[..., newest], states_after[..., newest])
-
-
-def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    heads = 48 if variant else 6  # Qwen3-Next has 32 value heads, others 64
+def _gates(drawn: _Drawn) -> Iterator[_Call]:
+    heads = 48 if drawn.variant else 6  # Qwen3-Next has 32 value heads, others 64
     # 100: exp() of some is beyond float32, and their softplus is they themselves.
-    tokens = drawn.tokens + _MANY * variant
-    a, b = (drawn.numbers(tokens, heads) * (100 if variant else 1) for _ in range(2))
-    decay_log, bias = drawn.numbers(heads), drawn.numbers(heads)
-    got, _ = drawn.call(kernel, a, b, decay_log, bias)
-    for one, wanted, what in zip(
-        got, oracle.gates(a, b, decay_log, bias), ("the decay", "the step"), strict=True
-    ):
-        expect(one.dtype == torch.float32, f"{what} comes as {one.dtype}, not float32")
-        drawn.judge(one, wanted, what, exact=True)
+    tokens = drawn.tokens + _MANY * drawn.variant
+    a, b = (drawn.numbers(tokens, heads) * (100 if drawn.variant else 1) for _ in range(2))
+    given = (a, b, drawn.numbers(heads), drawn.numbers(heads))
+    yield _Call(given, outputs=("the decay", "the step"), exact=True)
 
 
-def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    few = drawn.case.step in ("decode", "prefill")
-    for each in (2, 4, *((20,) if few else ())) if variant else (1,):  # Qwen3-Next has 32 value heads
-        _one_delta_rule(drawn, kernel, each, drawn.dtype if variant else torch.float32)
-    if variant:
-        _one_delta_rule(drawn, kernel, 2, torch.float32, forgetful=True)
-    else:
-        _one_delta_rule(drawn, kernel, 1, torch.float32, still=True)
+def _delta_rules(drawn: _Drawn) -> Iterator[_Call]:
+    """`forgetful`: every second head forgets all in a few tokens, as Qwen3-Next's do whose decay is 16 and more: the
+    product of its decays is no float32; and some queries and keys are zeros, which have no direction."""
+    heads, k_dim = 2, 16
+    ways = [(1, torch.float32, ""), (1, torch.float32, "still")]
+    if drawn.variant:  # Qwen3-Next has 32 value heads
+        some = (2, 4, 20) if drawn.case.step in ("decode", "prefill") else (2, 4)
+        ways = [*((each, drawn.dtype, "") for each in some), (2, torch.float32, "forgetful")]
+    for each, pool, how in ways:
+        v_dim = 8 if each < 4 else 24  # narrower and wider than keys
+        q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
+        v = drawn.numbers(drawn.tokens, heads * each, v_dim)
+        log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
+        step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
+        if how == "forgetful":
+            q[2::5], k[1::5] = 0, 0
+            log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
+        if how == "still":
+            log_decay, step = torch.zeros_like(log_decay), torch.zeros_like(step)
+        yield _Call(
+            (q, k, v, log_decay, step, drawn.starts, drawn.slots),
+            {"scale": 0.25},
+            drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool),
+            outputs=("the output", "the states before each chunk"),
+            grouped=(0, 1),
+            each=each,
+            still=how == "still",
+        )
 
 
-def _one_delta_rule(
-    drawn: _Drawn,
-    kernel: Callable[..., Any],
-    each: int,
-    pool: torch.dtype,
-    *,
-    forgetful: bool = False,
-    still: bool = False,
-) -> None:
-    """`each`: value heads of a key head. `pool`: the type of the states. `forgetful`: every second head forgets all in
-    a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32; and some
-    queries and keys are zeros. `still`: nothing is added, and nothing forgotten."""
-    heads, k_dim, v_dim, scale = 2, 16, 8 if each < 4 else 24, 0.25  # values narrower and wider than keys
-    q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
-    if forgetful:
-        q[2::5], k[1::5] = 0, 0  # have no direction
-    v = drawn.numbers(drawn.tokens, heads * each, v_dim)
-    log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
-    if forgetful:
-        log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
-    step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
-    if still:
-        log_decay, step = torch.zeros_like(log_decay), torch.zeros_like(step)
-    states = drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool)
-    given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)
-    (got, before), after = drawn.call(kernel, *given, states=states, scale=scale)
-    wanted, chunks, states_after = oracle.delta_rule(
-        (q, k, v), log_decay, step, drawn.starts, drawn.slots, states, scale
-    )
-
-    def tiled() -> torch.Tensor:
-        keys = (one.repeat(1, each, 1) for one in (q, k))
-        return oracle.delta_rule((*keys, v), log_decay, step, drawn.starts, drawn.slots, states, scale)[0]
-
-    drawn.judge(got, wanted, "the output", drawn.owned, tiled=tiled)
-    drawn.judge_rest(got)
-    drawn.judge_states(states, after, states_after)
-    if still:
-        drawn.judge_still(states, after)
-    if chunks is not None:
-        if bool((drawn.slots >= 0).all()):  # of padding there are none, or anything
-            drawn.judge(before, chunks, "the states before each chunk")
-    else:
-        expect(before is None, "in a decode it answers with states before chunks, not with None")
-
-
-def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    for still in (False,) if variant else (False, True):
-        _one_state_space(drawn, kernel, variant, still)
-
-
-def _one_state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool, still: bool) -> None:
+def _state_spaces(drawn: _Drawn) -> Iterator[_Call]:
+    variant = drawn.variant
     heads, groups, n = 4, 1 + variant, 16
     p = 80 if variant and drawn.starts is None else 8
-    x = drawn.numbers(drawn.tokens, heads, p)
-    step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * (0.0 if still else 0.3)
-    a = -drawn.numbers(heads, dtype=torch.float32).abs()
-    b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
-    d = drawn.numbers(heads, dtype=torch.float32) if variant else None
-    states = drawn.numbers(drawn.pool, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
-    got, after = drawn.call(kernel, x, step, a, b, c, d, drawn.starts, drawn.slots, states=states)
-    wanted, states_after = oracle.state_space(x, step, a, (b, c), d, drawn.starts, drawn.slots, states)
-
-    def tiled() -> torch.Tensor:
-        ours = tuple(one.repeat(1, heads // groups, 1) for one in (b, c))
-        return oracle.state_space(x, step, a, ours, d, drawn.starts, drawn.slots, states)[0]
-
-    drawn.judge(got, wanted, "the output", drawn.owned, tiled=tiled)
-    drawn.judge_rest(got)
-    drawn.judge_states(states, after, states_after)
-    if still:
-        drawn.judge_still(states, after)
+    for still in (False,) if variant else (False, True):
+        x = drawn.numbers(drawn.tokens, heads, p)
+        step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * (0.0 if still else 0.3)
+        a = -drawn.numbers(heads, dtype=torch.float32).abs()
+        b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
+        d = drawn.numbers(heads, dtype=torch.float32) if variant else None
+        states = drawn.numbers(drawn.pool, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
+        given = (x, step, a, b, c, d, drawn.starts, drawn.slots)
+        yield _Call(given, {}, states, grouped=(3, 4), each=heads // groups, still=still)
 
 
-def _gated_norm(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+def _gated_norms(drawn: _Drawn) -> Iterator[_Call]:
     width = 48
-    x, gate, weight = (
-        drawn.numbers(drawn.tokens, width),
-        drawn.numbers(drawn.tokens, width),
-        drawn.numbers(width),
-    )
+    x, gate = (drawn.numbers(drawn.tokens, width) for _ in range(2))
+    weight = drawn.numbers(width)
     ways = [
         (x, gate, weight, "silu", None),
         (x, gate, None, "sigmoid", 16),
         (x, None, weight, "swish", 16),
         (x, gate, weight, "swish", 16),
     ]
-    if variant and drawn.case.step == "one request":
+    if drawn.variant and drawn.case.step == "one request":
         ways.append((drawn.numbers(_ROWS, width), drawn.numbers(_ROWS, width), weight, "silu", None))
-    for rows, by, scale, activation, group_size in ways:
-        named = {"epsilon": 1e-5, "activation": activation, "group_size": group_size, "gate_first": variant}
-        got, _ = drawn.call(kernel, rows, by, scale, **named)
-        wanted = oracle.gated_norm(rows, by, scale, 1e-5, activation, group_size, variant)
-        drawn.judge(got, wanted, f"the output with {activation}, groups of {group_size or 'all'}")
+    for *given, activation, group_size in ways:
+        named = {"epsilon": 1e-5, "activation": activation, "group_size": group_size}
+        what = f"the output with {activation}, groups of {group_size or 'all'}"
+        yield _Call(tuple(given), {**named, "gate_first": drawn.variant}, outputs=(what,))
 
 
-_KERNELS: dict[str, Callable[[_Drawn, Callable[..., Any], bool], None]] = {
-    "short_convolution": _convolution,
-    "gated_delta_gates": _gates,
-    "gated_delta_rule": _delta_rule,
-    "state_space": _state_space,
-    "gated_rms_norm": _gated_norm,
+_KERNELS: dict[str, tuple[Callable[[_Drawn], Iterator[_Call]], Callable[..., Any]]] = {
+    "short_convolution": (_convolutions, oracle.convolution),
+    "gated_delta_gates": (_gates, oracle.gates),
+    "gated_delta_rule": (_delta_rules, oracle.delta_rule),
+    "state_space": (_state_spaces, oracle.state_space),
+    "gated_rms_norm": (_gated_norms, oracle.gated_norm),
 }
+"""How each is called, and its definition."""

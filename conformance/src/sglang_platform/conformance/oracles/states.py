@@ -6,7 +6,7 @@ output and with the states after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 
@@ -59,7 +59,9 @@ def gates(a: Tensor, b: Tensor, decay_log: Tensor, bias: Tensor) -> tuple[Tensor
 
 
 def delta_rule(
-    qkv: Sequence[Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     log_decay: Tensor,
     step: Tensor,
     starts: Tensor | None,
@@ -68,7 +70,7 @@ def delta_rule(
     scale: float,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """q, k: [T, H, K]. v: [T, HV, V]. states: [S, HV, V, K]. Output, the states before each chunk, the states after."""
-    q, k, v = (one.double() for one in qkv)
+    q, k, v = (one.double() for one in (q, k, v))
     q, k = (one / one.norm(dim=-1, keepdim=True).clamp(min=1e-30) for one in (q, k))
     each = v.shape[1] // k.shape[1]
     q, k = (one.repeat_interleave(each, dim=1) for one in (q, k))
@@ -94,15 +96,16 @@ def state_space(
     x: Tensor,
     step: Tensor,
     a: Tensor,
-    bc: tuple[Tensor, Tensor],
+    b: Tensor,
+    c: Tensor,
     d: Tensor | None,
     starts: Tensor | None,
     slots: Tensor,
     states: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """x: [T, H, P]. b, c: [T, G, N]. states: [S, H, P, N]."""
-    each = x.shape[1] // bc[0].shape[1]
-    b, c = (one.double().repeat_interleave(each, dim=1) for one in bc)
+    each = x.shape[1] // b.shape[1]
+    b, c = (one.double().repeat_interleave(each, dim=1) for one in (b, c))
     out, after = torch.zeros_like(x, dtype=torch.float64), states.double().clone()
     for _, slot, tokens in _requests(starts, slots):
         if slot < 0:
