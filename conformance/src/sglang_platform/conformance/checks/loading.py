@@ -1,4 +1,4 @@
-"""Levels 3 and 4: a layer that the hierarchical cache still loads from host memory is waited for, then read."""
+"""Levels 3 and 4: rows that come from host memory: layers are waited for, and requests come back whole."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.checks.allocators import PAGED, alloc_extend
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
-from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, page_sizes
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
 from sglang_platform.conformance.level import Level
@@ -160,3 +161,32 @@ def attention_waits_for_loaded_layers(subject: Subject, case: AttentionCase) -> 
     )
     step.pool.register_layer_transfer_counter(None)
     judge(step, out)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool(), *PAGED],
+    cases=each_kind,
+    fix="copy every slot that is named, whether or not they fill whole pages, or leave the allocator's get_cpu_copy()"
+    " and load_cpu_copy() to core, which asks the pool",
+)
+def retracted_requests_come_back(subject: Subject, case: Pool) -> None:
+    """The host takes a request's rows to host memory through the allocator, and loads them there into the slots that it
+    is lent when it comes back: all of them, of a last page that is not full too."""
+    page = next((size for size in page_sizes(subject, case.kind) if size > 1), None)
+    if page is None:
+        raise NotApplicable(f"pools of {case.kind} have pages of one slot only")
+    subject.stands_on(f"copies of the {case.kind} pool")
+    pool = PoisonedPool(subject, case.kind, **{**case.keywords(subject), "page_size": page, "size": 8 * page})
+    allocator = subject.allocator(8 * page, page, pool=pool.pool)
+    pool.fill()
+    length = 2 * page + page // 2
+    away, back = (
+        alloc_extend(subject, allocator, [0], [length], [-1]).cpu().long().tolist() for _ in range(2)
+    )
+    copy = allocator.get_cpu_copy(pool.locations(away))
+    pool.image.move(back, away)
+    for layer_id in pool.layers:  # the slots are given to others meanwhile
+        pool.store(layer_id, away, pool.random_rows(length))
+    allocator.load_cpu_copy(copy, pool.locations(back))
+    pool.verify(f"a request of {length} tokens left slots {away[:4]}... and came back to {back[:4]}...")
