@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -26,7 +27,11 @@ from sglang_platform.core.attention.speculative import DraftPlace
 
 _PREFIXES = (1, 15, 16, 17, 64, 130, 700)
 _TREE = (-1, 0, 0, 1, 1, 2, 2)
+_DRAFT_STEPS = 3
 _PREFIX_IN_FRONT, _DRAFTS_ALONE = "with the prefix in front", "of the drafts alone"
+
+
+_check = partial(check, level=Level.KERNELS, requires=SERVED, hosts=("none",), seconds=120)
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,8 @@ def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
             yield DraftsToVerify(replace(step, requests=requests), parents, mask)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=SERVED,
+@_check(
     cases=drafts,
-    hosts=("none",),
-    seconds=120,
     fix="leave forward_verify() to core's AttentionBackend, which tells each draft as a row of forward_decode(); or"
     " read spec_info.custom_mask: a row for each draft, with the cells of the prefix in front where it has prefix + n",
 )
@@ -124,11 +125,8 @@ def accepted(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
         yield from each_beside_others(subject, case)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=SERVED,
+@_check(
     cases=accepted,
-    hosts=("none",),
     fix="leave forward_draft_extend() to core's AttentionBackend, which tells it as a forward_extend(); or compute it"
     " as one: seq_lens counts the new tokens, extend_seq_lens says how many they are",
 )
@@ -147,39 +145,35 @@ def accepted_drafts_are_read(subject: Subject, case: AttentionCase) -> None:
 
 @dataclass(frozen=True)
 class Beams:
-    """Step `at` of the `steps` of a draft model, in which each request has `beams`."""
+    """Step `at` of the three of a draft model, in which each request has `beams`."""
 
     step: AttentionCase
     at: int
-    steps: int
     beams: int
 
 
 def beams(subject: Subject, rng: random.Random) -> Iterator[Beams]:
     """One beam, three and four, in the first and the last of three steps."""
     for count, at in itertools.product((1, 3, 4), (0, 2)):
-        for case in steps(extend(*((prefix, 3 * count) for prefix in _PREFIXES)))(subject, rng):
-            yield Beams(case, at, 3, count)
+        for case in steps(extend(*((prefix, _DRAFT_STEPS * count) for prefix in _PREFIXES)))(subject, rng):
+            yield Beams(case, at, count)
 
 
-@check(
-    level=Level.KERNELS,
-    requires=SERVED,
+@_check(
     cases=beams,
-    hosts=("none",),
     fix="leave forward_draft() to core's AttentionBackend; or read beam t's tokens of the steps so far at positions"
     " seq_lens + t * steps on",
 )
 def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
     """In a step of a draft model each beam sees its request's prefix and its own tokens of the steps so far, and no
     other beam's."""
-    step, tokens = DraftsBehindPrefixes(subject, case.step), case.beams * case.steps
+    step, tokens = DraftsBehindPrefixes(subject, case.step), case.beams * _DRAFT_STEPS
     step.store_new_tokens()
     prefixes = torch.tensor([cached for cached, _ in case.step.requests])
-    step.handed_over = [beam * case.steps + case.at for beam in range(case.beams)]
+    step.handed_over = [beam * _DRAFT_STEPS + case.at for beam in range(case.beams)]
     sees = torch.zeros(case.beams, tokens, dtype=torch.bool)
     for beam in range(case.beams):
-        sees[beam, beam * case.steps : beam * case.steps + case.at + 1] = True
+        sees[beam, beam * _DRAFT_STEPS : beam * _DRAFT_STEPS + case.at + 1] = True
     step.sees = [sees] * len(prefixes)
     slots = torch.tensor(step.new_slots()).reshape(len(prefixes), tokens)[:, step.handed_over]
     step.q = [q[step.handed_over] for q in step.q]
@@ -190,7 +184,7 @@ def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
         (prefixes + case.at).repeat_interleave(case.beams),
         SimpleNamespace(topk=case.beams, custom_mask=None),
     )
-    step.backend.drafts = DraftPlace(case.at, case.beams, case.steps)
+    step.backend.drafts = DraftPlace(case.at, case.beams, _DRAFT_STEPS)
     judge(step, step.got())
 
 

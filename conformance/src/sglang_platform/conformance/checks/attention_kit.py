@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
@@ -13,6 +14,16 @@ from sglang_platform.conformance.requirement import attention_backend, engine
 from sglang_platform.conformance.subject import Subject
 
 _SPECULATIVE = ("target verify", "draft extend", "draft runners")
+
+
+_check = partial(
+    check,
+    level=Level.KITS,
+    requires=[engine(), attention_backend()],
+    hosts=("sglang",),
+    seconds=1200,
+    fix="run `python -m sglang_platform.conformance.kits.attention PLATFORM`: it names each test and its first error",
+)
 
 
 def _compared(subject: Subject) -> tuple[Judged, ...]:
@@ -32,13 +43,7 @@ def _told(found: list[Judged]) -> list[dict[str, Any]]:
     return parts
 
 
-@check(
-    level=Level.KITS,
-    requires=[engine(), attention_backend()],
-    hosts=("sglang",),
-    seconds=1200,
-    fix="run `python -m sglang_platform.conformance.kits.attention PLATFORM`: it names each test and its first error",
-)
+@_check()
 def attention(subject: Subject) -> list[dict[str, Any]]:
     """Every test of SGLang's attention kit that passes on SGLang's own CPU device passes on the platform; on one that
     declares speculative decoding, those of verification and of draft models pass for dense attention whatever
@@ -56,13 +61,7 @@ def attention(subject: Subject) -> list[dict[str, Any]]:
     )
 
 
-@check(
-    level=Level.KITS,
-    requires=[engine(), attention_backend()],
-    hosts=("sglang",),
-    seconds=1200,
-    fix="run `python -m sglang_platform.conformance.kits.attention PLATFORM`: it names each test and its first error",
-)
+@_check()
 def radix_cache_in_memory(subject: Subject) -> list[dict[str, Any]]:
     """SGLang's cache of prefixes on the device, in each configuration of its kit (`unified_radix_cache`): what was
     stored is found again, branches share their slots with the values in them, evicted slots come back."""

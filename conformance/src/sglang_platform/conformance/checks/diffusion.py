@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
+
+import torch
 
 from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
@@ -54,19 +58,17 @@ def _platform(subject: Subject) -> Any:
 def diffusion_device_is_the_llm_device(subject: Subject) -> None:
     """Both runtimes report one device: name, type, product, unique id, capability and total memory."""
     llm, picture = subject.platform, _platform(subject)
-    for name in ("device_name", "device_type"):
-        one, other = getattr(llm, name), getattr(picture, name)
+    asked = ("get_device_name", "get_device_uuid", "get_device_capability", "get_device_total_memory")
+    for name in ("device_name", "device_type", *asked):
+        one, other = (getattr(platform, name) for platform in (llm, picture))
+        if name in asked:
+            one, other = one(), other()
         expect(one == other, f"{name} is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
-    for name in ("get_device_name", "get_device_uuid", "get_device_capability", "get_device_total_memory"):
-        one, other = getattr(llm, name)(), getattr(picture, name)()
-        expect(one == other, f"{name}() is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
 
 
 @_check(fix="return the type and the unit that the contract states for it")
 def diffusion_answers_are_usable(subject: Subject) -> None:
     """Keys, backends and switches are of the kinds that the host can use, and free memory is in GiB."""
-    import torch
-
     platform = _platform(subject)
     key = platform.get_torch_library_dispatch_key()
     try:
@@ -119,11 +121,6 @@ def diffusion_answers_are_usable(subject: Subject) -> None:
 def diffusion_attention_is_named(subject: Subject) -> None:
     """For every head size and type an attention class is named that can be imported or a ValueError says why not; a
     backend that the device does not have is refused rather than replaced."""
-    import enum
-    from pkgutil import resolve_name
-
-    import torch
-
     platform = _platform(subject)
     served = 0
     for head_size in _HEAD_SIZES:

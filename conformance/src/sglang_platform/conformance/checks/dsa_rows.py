@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,15 @@ _DIM = 128
 _SIGNED = 2**15
 """Numbers of 16 bits with a sign end there."""
 
+_FAR_PAGES = (1, 2, _SIGNED + 1, _SIGNED, 2 * _SIGNED + 2, 2 * _SIGNED)
+
 _PREFILL = 1300
 """Tokens of one store, more than a block of 1,024 threads has."""
 
 _READERS = ("get_index_k_continuous", "get_index_k_scale_continuous")
+
+
+_check = partial(check, level=Level.MEMORY, requires=[kv_kind("dsa")])
 
 
 class _Drawn:
@@ -69,9 +75,7 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
     yield Keys(sizes[-1], _PREFILL)
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_kind("dsa")],
+@_check(
     cases=keys,
     founds="dsa pool",
     fix="a page is one row of bytes: the fp8 keys of all its tokens, then the float32 scales of all; token t of page p"
@@ -119,30 +123,16 @@ def _expect_read_together(subject: Subject, case: Keys, pool: PoisonedPool, page
         )
 
 
-@dataclass(frozen=True)
-class FarPages:
-    page_size: int
-    pages: tuple[int, ...]
-
-
-def far_pages(subject: Subject, rng: random.Random) -> Iterator[FarPages]:
-    pages = (1, 2, _SIGNED + 1, _SIGNED, 2 * _SIGNED + 2, 2 * _SIGNED)
-    yield FarPages(min(page_sizes(subject, "dsa")), pages)
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_kind("dsa")],
-    cases=far_pages,
+@_check(
     fix="number pages in 32 bits at least: a server has a hundred thousand",
 )
-def dsa_index_keys_of_far_pages(subject: Subject, case: FarPages) -> None:
+def dsa_index_keys_of_far_pages(subject: Subject) -> None:
     """Of a pool of more than 2**16 pages the indexer's keys of the first and of the last are read back."""
-    size = max(case.pages) * case.page_size
+    page = min(page_sizes(subject, "dsa"))
+    size = max(_FAR_PAGES) * page
     expect_room(subject, size * 256)
-    pool = subject.pool("dsa", size=size, page_size=case.page_size, layer_num=1, index_head_dim=_DIM)
-    tokens = len(case.pages) * case.page_size
-    drawn = _Drawn(subject, subject.torch_rng(), case.page_size, case.pages, tokens)
+    pool = subject.pool("dsa", size=size, page_size=page, layer_num=1, index_head_dim=_DIM)
+    drawn = _Drawn(subject, subject.torch_rng(), page, _FAR_PAGES, len(_FAR_PAGES) * page)
     drawn.store(pool, 0)
     drawn.expect_read(pool, 0)
 
@@ -163,9 +153,7 @@ def skipped(subject: Subject, rng: random.Random) -> Iterator[Skipped]:
     yield Skipped(sizes[-1], (True, False, True, False))
 
 
-@check(
-    level=Level.MEMORY,
-    requires=[kv_kind("dsa")],
+@_check(
     cases=skipped,
     hosts=["none"],
     fix="where skip_topk_layers[i] is set, allocate no indexer keys for layer i, leave them out of copies and moves,"
@@ -283,7 +271,9 @@ def dsa_packed_rows_read_back(subject: Subject, case: Packed) -> None:
 def dsa_packed_rows_take_their_width(subject: Subject, case: Packed) -> None:
     """A packed row has `kv_cache_dim` bytes: the stated size counts them, the indexer's keys and the padding page."""
     pool = PackedPool(subject, case)
-    tensors = [getter(layer) for layer in pool.layers for getter in _getters(pool.pool)]
+    names = ("get_key_buffer", "get_value_buffer", "get_index_k_with_scale_buffer")
+    getters = [getattr(pool.pool, name) for name in names if hasattr(pool.pool, name)]
+    tensors = [getter(layer) for layer in pool.layers for getter in getters]
     least = len(pool.layers) * pool.slots * case.width
     covered, most = bytes_behind(tensors)
     stated = pool.pool.get_kv_size_bytes()
@@ -292,8 +282,3 @@ def dsa_packed_rows_take_their_width(subject: Subject, case: Packed) -> None:
         f"get_kv_size_bytes() is {stated}; the buffers have {covered} bytes, and {pool.slots} slots of {case.width}"
         f" bytes in {len(pool.layers)} layers take {least} without the indexer's keys",
     )
-
-
-def _getters(pool: Any) -> list[Any]:
-    names = ("get_key_buffer", "get_value_buffer", "get_index_k_with_scale_buffer")
-    return [getattr(pool, name) for name in names if hasattr(pool, name)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -20,11 +22,9 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
     modes afterwards, those that were one are one, and it computes the same, also with other weights that are loaded by
     their names afterwards, when it is called for a second model, and again for the first, which has no more hooks
     then."""
-    import torch
-
     subject.parts.init_backend()
-    models = [_model(torch, subject, seed) for seed in range(2)]
-    plain = [_model(torch, subject, seed) for seed in range(2)]
+    models = [_model(subject, seed) for seed in range(2)]
+    plain = [_model(subject, seed) for seed in range(2)]
     tokens = torch.arange(8, device=subject.device)
     hooks: dict[int, int] = {}
     for turn, which in enumerate((0, 1, 0, 0)):
@@ -32,9 +32,8 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         before = _described(model)
         if which in hooks:
             for one in (model, plain[which]):
-                _update(torch, subject, one, turn)
-        with torch.no_grad():
-            expected = plain[which](tokens).float().cpu()
+                _update(subject, one, turn)
+        expected = _answers(plain[which], tokens)
         answer = subject.platform.post_load_model(model)
         expect(
             answer is None,
@@ -50,10 +49,8 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         )
         after = _described(model)
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-        expect(
-            not changed,
-            f"post_load_model() changes the parameters {', '.join(changed)}: {_two(before, after, changed)}",
-        )
+        what = "; ".join(f"{name} was {before.get(name)}, is {after.get(name)}" for name in changed[:3])
+        expect(not changed, f"post_load_model() changes the parameters {', '.join(changed)}: {what}")
         number = sum(
             len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()
         )
@@ -63,19 +60,20 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
             " every step runs them all",
             fix="look whether the module was prepared before, or remove the hook that was registered then",
         )
-        _expect_the_same(torch, model, expected, tokens, f"{' of updated weights' if turn > 1 else ''}")
+        _expect_alike(_answers(model, tokens), expected, " of updated weights" if turn > 1 else "")
         for one in (model, plain[which]):
-            _update(torch, subject, one, 10 + turn)
-        with torch.no_grad():
-            expected = plain[which](tokens).float().cpu()
-        _expect_the_same(
-            torch, model, expected, tokens, " and an update of its weights in place, which calls nothing,"
-        )
+            _update(subject, one, 10 + turn)
+        when = " and an update of its weights in place, which calls nothing,"
+        _expect_alike(_answers(model, tokens), _answers(plain[which], tokens), when)
 
 
-def _expect_the_same(torch: Any, model: Any, expected: Any, tokens: Any, when: str) -> None:
+def _answers(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
-        got = model(tokens).float().cpu()
+        answers: torch.Tensor = model(tokens).float().cpu()
+    return answers
+
+
+def _expect_alike(got: torch.Tensor, expected: torch.Tensor, when: str) -> None:
     off = float((got - expected).abs().max())
     expect(
         off <= 1e-3 * float(expected.abs().max()),
@@ -101,11 +99,7 @@ def _described(model: Any) -> dict[str, Any]:
     }
 
 
-def _two(before: dict[str, Any], after: dict[str, Any], names: list[str]) -> str:
-    return "; ".join(f"{name} was {before.get(name)}, is {after.get(name)}" for name in names[:3])
-
-
-def _model(torch: Any, subject: Subject, seed: int) -> Any:
+def _model(subject: Subject, seed: int) -> Any:
     """Token ids -> logits, through layers that every model has, as the host loads it: to be served, not trained."""
     layers = torch.nn.Sequential(
         torch.nn.Embedding(16, 32),
@@ -118,7 +112,7 @@ def _model(torch: Any, subject: Subject, seed: int) -> Any:
     )
     layers = layers.to(subject.device).eval().requires_grad_(False)
     layers[6].weight = layers[0].weight
-    _update(torch, subject, layers, seed)
+    _update(subject, layers, seed)
     return layers
 
 
@@ -134,7 +128,7 @@ def _tied(model: Any) -> list[list[str]]:
     return [together for together in names.values() if len(together) > 1]
 
 
-def _update(torch: Any, subject: Subject, model: Any, seed: int) -> None:
+def _update(subject: Subject, model: Any, seed: int) -> None:
     """Give it weights of its own, by the names of its parameters, as the host loads them."""
     generator = torch.Generator().manual_seed(subject.seed + seed)
     with torch.no_grad():
