@@ -250,7 +250,7 @@ def draft_slots_are_read_from_the_table(subject: Subject, case: DraftSlots) -> N
         wanted = [slot for r, a, b in zip(rows, first, end, strict=True) for slot in table[r, a:b].tolist()]
         answered = got.tolist()[: len(wanted)]
         wrong = [at for at, (one, other) in enumerate(zip(answered, wanted, strict=True)) if one != other]
-        at = wrong[0] if wrong else 0
+        at = min(wrong, default=0)
         expect(
             not wrong,
             f"in step {step} slot {at} of {len(wanted)} is {answered[at : at + 1]}, and the table has"

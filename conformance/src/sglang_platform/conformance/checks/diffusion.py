@@ -66,31 +66,33 @@ def diffusion_device_is_the_llm_device(subject: Subject) -> None:
         expect(one == other, f"{name} is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
 
 
-@_check(fix="return the type and the unit that the contract states for it")
+@_check(
+    fix='return the type and the unit that the contract states for it; the dispatcher key is "PrivateUse1" for a device'
+    ' of your own, or "CPU"'
+)
 def diffusion_answers_are_usable(subject: Subject) -> None:
     """Keys, backends and switches are of the kinds that the host can use, and free memory is in GiB."""
     platform = _platform(subject)
-    key = platform.get_torch_library_dispatch_key()
-    try:
-        torch._C._dispatch_key_parse(key)
-    except RuntimeError as error:
-        raise CheckFailed(
-            f"get_torch_library_dispatch_key() is {key!r}, which is no dispatcher key of torch",
-            fix='set dispatch_key to "PrivateUse1" for a device of your own, or "CPU"',
-        ) from error
-    behaviour = platform.get_dispatch_key_name()
-    expect(
-        isinstance(behaviour, str) and behaviour.strip(),
-        f"get_dispatch_key_name() is {behaviour!r}; the host refuses an empty one",
-    )
-    backend = platform.get_compile_backend(None)
-    known = torch._dynamo.list_backends(exclude_tags=())
-    expect(
-        backend in known,
-        f"get_compile_backend() is {backend!r}, and torch.compile knows {', '.join(sorted(known))}",
-    )
-    options = platform.get_compile_options(torch.nn.Identity())
-    expect(options is None or isinstance(options, dict), f"get_compile_options() is {options!r}, no dict")
+    key, behaviour = platform.get_torch_library_dispatch_key(), platform.get_dispatch_key_name()
+    backend, known = platform.get_compile_backend(None), torch._dynamo.list_backends(exclude_tags=())
+    options, module = platform.get_compile_options(torch.nn.Identity()), torch.nn.Linear(2, 2)
+    local, optimized = platform.get_local_torch_device(), platform.optimize_vae(module)
+    free, total = platform.get_available_gpu_memory(), platform.get_device_total_memory() / _GIB
+    is_local = isinstance(local, torch.device) and local.type == platform.device_type
+    answers = [
+        ("get_torch_library_dispatch_key", key, _is_dispatch_key(key), "a dispatcher key of torch"),
+        ("get_dispatch_key_name", behaviour, isinstance(behaviour, str) and behaviour.strip(), "a name"),
+        ("get_compile_backend", backend, backend in known, f"one of {', '.join(sorted(known))}"),
+        ("get_compile_options", options, options is None or isinstance(options, dict), "a dict or None"),
+        ("get_local_torch_device", local, is_local, f"a device of type {platform.device_type!r}"),
+        (
+            "get_available_gpu_memory",
+            free,
+            isinstance(free, float) and 0 < free <= total,
+            f"of {total:.1f} GiB",
+        ),
+        ("optimize_vae", optimized, isinstance(optimized, torch.nn.Module), "a module"),
+    ]
     for name in (
         "is_amp_supported",
         "is_float64_supported",
@@ -99,19 +101,17 @@ def diffusion_answers_are_usable(subject: Subject) -> None:
         "supports_distributed_device_id",
     ):
         answer = getattr(platform, name)()
-        expect(isinstance(answer, bool), f"{name}() is {answer!r}, no bool", case={"method": name})
-    local = platform.get_local_torch_device()
-    expect(
-        isinstance(local, torch.device) and local.type == platform.device_type,
-        f"get_local_torch_device() is {local!r} on device type {platform.device_type!r}",
-    )
-    free, total = platform.get_available_gpu_memory(), platform.get_device_total_memory() / _GIB
-    expect(
-        isinstance(free, float) and 0 < free <= total,
-        f"get_available_gpu_memory() is {free!r}, and the device has {total:.1f} GiB",
-    )
-    module = torch.nn.Linear(2, 2)
-    expect(isinstance(platform.optimize_vae(module), torch.nn.Module), "optimize_vae() returned no module")
+        answers.append((name, answer, isinstance(answer, bool), "a bool"))
+    for name, answer, good, must in answers:
+        expect(good, f"{name}() is {answer!r}, and must be {must}", case={"method": name})
+
+
+def _is_dispatch_key(key: Any) -> bool:
+    try:
+        torch._C._dispatch_key_parse(key)
+    except RuntimeError:
+        return False
+    return True
 
 
 @_check(

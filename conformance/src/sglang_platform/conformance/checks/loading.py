@@ -59,13 +59,11 @@ def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
     for layer_id in pool.layers:
         place = layer_id - pool.layers[0]
         readers: dict[str, Callable[[], Any]] = {
-            name: _reader(pool.pool, name, layer_id) for name in _READERS if hasattr(pool.pool, name)
+            name: partial(getattr(pool.pool, name), layer_id) for name in _READERS if hasattr(pool.pool, name)
         }
         if hasattr(pool.pool, "get_mla_kv_buffer"):
-            where = pool.locations(slots)
-            readers["get_mla_kv_buffer"] = lambda at=layer_id, loc=where: pool.pool.get_mla_kv_buffer(
-                layer_named(at), loc
-            )
+            where = layer_named(layer_id), pool.locations(slots)
+            readers["get_mla_kv_buffer"] = partial(pool.pool.get_mla_kv_buffer, *where)
         if pool.index_keys():
             readers |= _index_readers(pool, layer_id, case.page_size)
         for name, read in readers.items():
@@ -92,10 +90,6 @@ def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
             )
             if name == "get_mla_kv_buffer":
                 _arrived(answered, arriving[0], what)
-
-
-def _reader(pool: Any, name: str, layer_id: int) -> Callable[[], Any]:
-    return lambda: getattr(pool, name)(layer_id)
 
 
 def _index_readers(pool: PoisonedPool, layer_id: int, page_size: int) -> dict[str, Callable[[], Any]]:

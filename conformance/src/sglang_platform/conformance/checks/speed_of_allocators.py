@@ -40,11 +40,7 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
 
     def lent_whole(pages: int) -> Work:
         allocator = _all_pages(subject, pages, page)
-
-        def lend_and_free() -> None:
-            allocator.free(_lent(allocator, pages, page))
-
-        return Work(lend_and_free)
+        return Work(lambda: allocator.free(_lent(allocator, pages, page)))
 
     def scattered(pages: int, beside: int = 0) -> Work:
         allocator = _all_pages(subject, pages + beside, page)
@@ -54,9 +50,6 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
             lambda: allocator.free(held.pop()),
             lambda: held.append(_lent(allocator, pages, page)[::page][order].contiguous()),
         )
-
-    def beside_free_ones(pages: int) -> Work:
-        return scattered(pages, beside=pages)
 
     def grouped(pages: int) -> Work:
         allocator = _all_pages(subject, pages, page)
@@ -89,7 +82,12 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     for sizes, made, what, of in (
         (_PAGES, lent_whole, "alloc() of all pages and free() of them", "pages"),
         (_PAGES, scattered, "free() of one slot of each page", "pages"),
-        (_FEWER, beside_free_ones, "free() of half of the pages, while the others are free", "pages"),
+        (
+            _FEWER,
+            lambda pages: scattered(pages, beside=pages),
+            "free() of half of the pages, while the others are free",
+            "pages",
+        ),
         (_PAGES[:3], grouped, "freeing pages one by one in a free group", "pages"),
         (_BATCHES, extending, "alloc_extend() onto new pages", "requests"),
         (_BATCHES, decoding, "alloc_decode() onto new pages", "requests"),
@@ -119,8 +117,7 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
     allocator = _all_pages(subject, pages, page)
     inside, free = torch.arange(page, device=device), torch.arange(1, pages + 1, device=device)
 
-    def lend_and_free() -> None:
-        allocator.free(_lent(allocator, pages, page))
+    whole = Work(lambda: allocator.free(_lent(allocator, pages, page)))
 
     def the_same_in_torch() -> torch.Tensor:
         slots = (free[:, None] * page + inside).reshape(-1)
@@ -129,7 +126,7 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
     beside = "the same in a few operations of torch"
     expect_ratio(
         subject,
-        Work(lend_and_free),
+        whole,
         Work(the_same_in_torch),
         most=_TORCH,
         what=f"lending and freeing {pages} pages of {page}",
@@ -138,7 +135,7 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
     expect_ratio(
         subject,
         Work(allocator.clear),
-        Work(lend_and_free),
+        whole,
         most=_SLACK,
         what=f"clear() of {pages} pages",
         beside="lending and freeing all of them",
@@ -158,10 +155,9 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         allocator.clear()
         held[:] = _lent(allocator, 64, page).split(page)
 
-    again = Work(one_by_one, lend_again)
     expect_ratio(
         subject,
-        again,
+        Work(one_by_one, lend_again),
         Work(one_by_one_in_torch),
         most=_TORCH,
         what=f"freeing 64 pages of {page} one by one, with {pages} pages in all",

@@ -102,25 +102,20 @@ _GROUPED = (
 )
 
 _STEPS = {
-    "decode": None,
-    "prefill": (0, 3, 3, 4, 70),
-    "long prefill": (0, 1, 130, 193, 200),
-    "whole chunks": (0, 64, 64, 192),
-    "one request": (0, 1100),
-    "padded prefill": (0, 70, 74, 77, 77),
-    "many requests": tuple(accumulate((0, 3, 1, 4, 2, 3, 0, 2, 5, 1, 3, 2, 4, 1, 70, 0))),
-    "wide decode": None,
+    "decode": (None, (4, 0, -1, 6)),
+    "prefill": ((0, 3, 3, 4, 70), (5, 1, 0, 3)),
+    "long prefill": ((0, 1, 130, 193, 200), (2, 6, 4, 0)),
+    "whole chunks": ((0, 64, 64, 192), (3, 1, 6)),
+    "one request": ((0, 1100), (5,)),
+    "padded prefill": ((0, 70, 74, 77, 77), (3, -1, 1, -1)),
+    "many requests": (
+        tuple(accumulate((0, 3, 1, 4, 2, 3, 0, 2, 5, 1, 3, 2, 4, 1, 70, 0))),
+        tuple(range(15, 0, -1)),
+    ),
+    "wide decode": (None, tuple(range(200, 0, -1))),
 }
-_SLOTS = {
-    "decode": (4, 0, -1, 6),
-    "prefill": (5, 1, 0, 3),
-    "long prefill": (2, 6, 4, 0),
-    "whole chunks": (3, 1, 6),
-    "one request": (5,),
-    "padded prefill": (3, -1, 1, -1),
-    "many requests": tuple(range(15, 0, -1)),
-    "wide decode": tuple(range(200, 0, -1)),
-}
+"""Of each where its requests start, None in a decode, and their slots."""
+
 _FAR = 256
 """Slots behind those, and behind numbers of 8 bits, that requests of the variants have."""
 
@@ -193,12 +188,12 @@ class _Drawn:
         self.dtype = getattr(torch, case.dtype)
         self._rng = torch.Generator().manual_seed(subject.seed + variant + 2 * (over is not None))
         self.far = _FAR if variant else 0
-        self.pool = max(_SLOTS[case.step]) + 2 + self.far
-        starts = _STEPS[case.step]
+        starts, owned = _STEPS[case.step]
+        self.pool = max(owned) + 2 + self.far
         if starts is not None and over is not None:
             starts = tuple(starts[-1] - start for start in reversed(starts))
         self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
-        slots = [slot + self.far * (slot % 2) if slot >= 0 else slot for slot in _SLOTS[case.step]]
+        slots = [slot + self.far * (slot % 2) if slot >= 0 else slot for slot in owned]
         self.slots = torch.tensor(slots, dtype=torch.int64 if variant else torch.int32)
         self.tokens = len(slots) if starts is None else starts[-1] + _NEITHER.get(case.step, 0)
         self.owned = self.tokens if starts is None else starts[-1]
@@ -324,12 +319,9 @@ class _Drawn:
 
     def judge_states(self, before: torch.Tensor, got: torch.Tensor, wanted: torch.Tensor) -> None:
         used = {slot for slot in self.slots.tolist() if slot >= 0}
-        for slot in range(len(before)):
-            if slot not in used:
-                expect(
-                    torch.equal(got[slot], before[slot]),
-                    f"slot {slot} is no request's, and its state changes",
-                )
+        for slot in set(range(len(before))) - used:
+            same = torch.equal(got[slot], before[slot])
+            expect(same, f"slot {slot} is no request's, and its state changes")
         self.judge(got, wanted, "the state")
 
 
