@@ -72,8 +72,8 @@ kernels)
     compile=$!
     all correctness 95 --steps correctness --first "paged decode,paged extend,kv_store,kv_move,extend_slots,decode_slots"
     step suite 50 "$python" -m sglang_platform.conformance --platform $platform --host none --report "$results/suite" \
-        --check "graphs.replay_equals_eager[name=batches of unlike sizes]" \
-        --check "graphs.replay_equals_eager[name=contexts of 0 to 9000 tokens]" \
+        --check "graphs.replay_equals_eager[row=batches of unlike sizes]" \
+        --check "graphs.replay_equals_eager[row=contexts of 0 to 9000 tokens]" \
         --check memory.far_rows_read_back --check kernels.far_rows_attention \
         --check contract.streams_wait_for_each_other --check contract.freed_tensors_wait_for_their_streams
     all races 25 --steps racecheck

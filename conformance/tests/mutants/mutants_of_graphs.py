@@ -412,7 +412,7 @@ for _name, _defect, _body in (
         _name,
         old=_CLASS,
         new=_with_load(_body),
-        check="graphs.replay_equals_eager[name=trees of drafts*]",
+        check="graphs.replay_equals_eager[row=trees of drafts*]",
         defect=_defect,
         says="each with a tree of its own",
     )

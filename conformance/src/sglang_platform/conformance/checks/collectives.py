@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from inspect import cleandoc
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, Row, check, expect
 from sglang_platform.conformance.fixtures.collectives import GIVEN
 from sglang_platform.conformance.fixtures.four_ranks import (
     ENDURING,
@@ -69,14 +68,8 @@ _LATE = ("timeout", "timed out", "did not come back")
 """Of errors of ranks that wait for others: the group is not the one that was meant."""
 
 
-@dataclass(frozen=True)
-class Grouping:
-    group: str
-
-
-def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
-    for name in groups_of(devices_of(subject)):
-        yield Grouping(name)
+def groupings(subject: Subject, rng: random.Random) -> Iterator[Row]:
+    yield from map(Row, groups_of(devices_of(subject)))
 
 
 _check = partial(check, level=Level.DISTRIBUTED, requires=_SEVERAL, seconds=400)
@@ -89,7 +82,7 @@ _check = partial(check, level=Level.DISTRIBUTED, requires=_SEVERAL, seconds=400)
     " the operation that is asked for, send what a tensor holds when send() is called, and carry every collective that"
     " SGLang's groups call",
 )
-def collectives_in_groups(subject: Subject, case: Grouping) -> None:
+def collectives_in_groups(subject: Subject, case: Row) -> None:
     """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce,
     also two that run at once, and of the largest and the smallest numbers, all_gather, all_gather_into_tensor,
     reduce_scatter_tensor, all_to_all_single, broadcast, send (also of what is written over at once) and recv, isend and
@@ -102,7 +95,7 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     founds="communicator",
     fix=_WITHIN,
 )
-def communicator_in_groups(subject: Subject, case: Grouping) -> None:
+def communicator_in_groups(subject: Subject, case: Row) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
     to 16 MiB, in one to three dimensions and along each, as slices of larger tensors, with and without the arguments
     that have defaults, into outputs that are given, and in turns with another group's; inputs stay as they are, and
@@ -177,18 +170,18 @@ def _of_communicator(subject: Subject) -> None:
         raise NotApplicable("get_communicator_class() answers None: the host's own is used")
 
 
-def _judge(subject: Subject, case: Grouping, via: str) -> None:
+def _judge(subject: Subject, case: Row, via: str) -> None:
     subject.stands_on({"group": "process group"}.get(via, via))
     told = told_by_ranks(subject)
-    front = f"{via}/{case.group}/"
+    front = f"{via}/{case.row}/"
     for rank, one in enumerate(told):
         for key, problem in one.items():
             if key.startswith(front) and problem is not None:
                 collective, tensor = key.removeprefix(front), problem["tensor"]
                 raise CheckFailed(
-                    f"{collective} of {tensor} on {_who(case.group, rank)}: {problem['what']}",
-                    case={"group": case.group, "tensor": tensor, "rank": rank},
-                    fix=_fix(devices_of(subject), via, case.group, collective, tensor, problem["what"]),
+                    f"{collective} of {tensor} on {_who(case.row, rank)}: {problem['what']}",
+                    case={"group": case.row, "tensor": tensor, "rank": rank},
+                    fix=_fix(devices_of(subject), via, case.row, collective, tensor, problem["what"]),
                 )
     first = failed_first(told)
     if first is None:
@@ -197,7 +190,7 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
     if one["at"] and not one["at"].startswith(front):
         kinds = [*groups_of(devices_of(subject)), ENDURING]
         stopped, group = one["at"].split("/")[:2]
-        if (_WAYS[stopped][0], kinds.index(group)) > (_WAYS[via][0], kinds.index(case.group)):
+        if (_WAYS[stopped][0], kinds.index(group)) > (_WAYS[via][0], kinds.index(case.row)):
             return  # it was past these
         check_id = _WAYS[stopped][1]
         raise Blocked(f"a rank did not come so far: see distributed.{check_id}")
@@ -206,8 +199,8 @@ def _judge(subject: Subject, case: Grouping, via: str) -> None:
     if not one["at"] and "backend" in one:
         where = f" to its first collective (backend {one['backend']!r})"
     raise CheckFailed(
-        f"{_who(case.group, first)} did not come through{where}: {one['error']}\n{one['log']}",
-        case={"group": case.group, "tensor": tensor, "rank": first} if tensor else None,
+        f"{_who(case.row, first)} did not come through{where}: {one['error']}\n{one['log']}",
+        case={"group": case.row, "tensor": tensor, "rank": first} if tensor else None,
         fix=_fix_of_the_end(one),
     )
 

@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, expect, mended_by
+from sglang_platform.conformance.check import NotApplicable, Row, expect, mended_by
 from sglang_platform.conformance.checks.graphs import BUCKETS, ReplayedModel, captured
 from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
 from sglang_platform.conformance.fixtures.decoder import FAR, GROWN, LONG, VOCABULARY, WINDOWED
@@ -48,16 +48,11 @@ class _History:
     """A feature without which the platform may refuse this in words, and what that is."""
 
 
-@dataclass(frozen=True)
-class ServedHistory:
-    name: str
-
-
-def histories(subject: Subject, rng: random.Random) -> Iterator[ServedHistory]:
+def histories(subject: Subject, rng: random.Random) -> Iterator[Row]:
     """New weights, every size up to the largest bucket, captured and padded, and what a server goes through."""
     for name, one in _HISTORIES.items():
         if not one.feature or one.feature in subject.declares.attention_features:
-            yield ServedHistory(name)
+            yield Row(name)
 
 
 @captured(
@@ -65,14 +60,14 @@ def histories(subject: Subject, rng: random.Random) -> Iterator[ServedHistory]:
     founds="graph runner",
     fix=_REPLAY,
 )
-def replay_equals_eager(subject: Subject, case: ServedHistory) -> None:
+def replay_equals_eager(subject: Subject, case: Row) -> None:
     """Through captures, replays, updates of the weights, batches without a graph, verifications of drafts and captures
     anew, each replay gives the logits and leaves the keys and values that the eager model does, and changes nothing
     else. Trees of drafts may be refused in words where `draft_tree` is not declared."""
-    history = _HISTORIES[case.name]
+    history = _HISTORIES[case.row]
     given = {name: value(subject) if callable(value) else value for name, value in history.given.items()}
     model = ReplayedModel(subject, **given)
-    model.history = case.name
+    model.history = case.row
     history.prepare(model)
     feature, what = history.refusable
     declared = {"", *subject.declares.attention_features}
