@@ -166,7 +166,7 @@ graph(
     new="                into.copy_(now)\n                self.kept = [*getattr(self, 'kept', []), now]\n",
     check="graphs.graphs_keep_no_memory",
     defect="every replay keeps its output alive",
-    says="more bytes in tensors",
+    says="bytes more after",
 )
 graph(
     "WeightsOfTheCapture",
