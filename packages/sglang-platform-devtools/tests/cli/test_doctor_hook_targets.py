@@ -57,6 +57,30 @@ def test_an_optional_hook_on_nothing_is_a_note(command) -> None:
     assert (finding["id"], finding["severity"]) == ("hook-target-missing", "note")
 
 
+def test_an_optional_hook_beside_one_on_the_similar_name_is_a_note(command) -> None:
+    install(
+        command,
+        "from sglang_platform.core import HookRegistry\n"
+        "def register():\n"
+        "    HookRegistry.register('some_engine:Engine.generate', print, required=False)\n"
+        "    HookRegistry.register('some_engine.Engine.generates', print, required=False)\n",
+    )
+    (finding,) = found(command)
+    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "note")
+
+
+def test_the_source_of_a_platform_under_development_is_read(command) -> None:
+    source = (
+        "from sglang_platform.core import HookRegistry, SRTPlatform\n"
+        "class Mine(SRTPlatform):\n"
+        "    def init_backend(self):\n        HookRegistry.register('some_engine:gone', print)\n"
+    )
+    (command.folder / "mine.py").write_text(source)
+    (command.folder / "some_engine.py").write_text(ENGINE)
+    told = command.json("doctor", "--source-only", status=1, SGLANG_PLATFORM_PLUGIN="mine=mine:Mine")
+    assert "hook-target-missing" in {finding["id"] for finding in told["findings"]}
+
+
 @pytest.mark.parametrize(
     "target", ["some_engine:starts", "some_engine:Engine.generat", "some_engine.Engine.generated"]
 )

@@ -19,9 +19,8 @@ from sglang_platform.devtools.doctor.platform_classes import platform_class_nowh
 from sglang_platform.devtools.doctor.platform_location import PlatformLocation
 from sglang_platform.devtools.hook_check.check import check
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.answers import Absent, Definition
+from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.environment import Environment
-from sglang_platform.devtools.source.imports import Imported
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.opening import open_host
 
@@ -70,17 +69,6 @@ def test_doctor_finds_a_platform_class_and_discovery_denies_no_entry_point(write
         assert is_missing
     nowhere = platform_class_nowhere(Lookup(Environment()), PlatformLocation(ORIGIN, place))
     assert (nowhere is not None) == is_missing
-
-
-@every_form
-def test_the_suite_agrees_about_an_import(write, form: Form) -> None:
-    source = pytest.importorskip("sglang_platform.conformance.checks.source")
-    module, name = f"{write(form.source, form.others)}.mod", form.path.partition(".")[0]
-    answer = Lookup(Environment()).find(Address(module, (name,)))
-    reader = source.HostNames()
-    is_submodule = reader._lookup.modules.has(f"{module}.{name}")
-    lost = reader.missing(Imported(module, name, 1))
-    assert (lost is not None) == (isinstance(answer, Absent) and not is_submodule)
 
 
 @every_form

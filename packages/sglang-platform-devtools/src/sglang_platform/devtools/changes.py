@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
@@ -23,14 +25,16 @@ __all__ = [
     "changes_of_installed",
     "is_ours",
     "packages_of",
+    "plugins_of_others",
     "read_changes",
     "read_hooks",
 ]
 
-OURS = frozenset(
-    f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
-)
+_NAMES = ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+OURS = frozenset(f"sglang-platform-{name}" for name in _NAMES)
 """This project's distributions. Their own tests run their hooks on every release."""
+
+_OUR_PACKAGES = tuple(f"sglang_platform.{name.replace('-', '_')}." for name in _NAMES)
 
 
 class Changes(NamedTuple):
@@ -86,9 +90,20 @@ def changes_of_installed(
     *, with_ours: bool = True, host: Host | None = None
 ) -> Iterator[tuple[PluginOrigin, Changes]]:
     """The changes by package of each installed plugin, general plugins before platforms."""
-    records = (record for record in installed_plugins() if with_ours or not is_ours(record.origin))
+    records = installed_plugins() if with_ours else plugins_of_others()
     for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
         yield origin, read_changes(source, str(origin), None if is_ours(origin) else host)
+
+
+def plugins_of_others() -> list[EntryPointRecord]:
+    """The installed plugins but for this project's, and the platform under development, which no package registers."""
+    trace = current.trace()
+    developed = [
+        EntryPointRecord(PLATFORM_GROUP, one.origin.name, one.answer, one.origin)
+        for one in (trace.candidates if trace is not None else ())
+        if one.answer and not one.origin.distribution and not one.answer.startswith(_OUR_PACKAGES)
+    ]
+    return [one for one in (*installed_plugins(), *developed) if not is_ours(one.origin)]
 
 
 def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:

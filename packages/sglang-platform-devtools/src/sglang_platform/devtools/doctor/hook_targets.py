@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sglang_platform.core.doctor.finding import Finding, Severity
 from sglang_platform.core.errors import ConfigurationError, HookTargetError, PluginOrigin
@@ -35,10 +35,11 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
             yield _unread(origin, found.unread, why)
         on_host = [hook for hook in found.hooks if hook.target.startswith("sglang.")]
         missing: set[WantedHook] = set()
+        hooked = {hook.target.replace(":", ".") for hook in found.hooks}
         for hook in found.hooks:
             if hook in on_host and (not has_host or hook.written):
                 continue
-            for finding in missing_target(lookup, origin, hook):
+            for finding in missing_target(lookup, origin, hook, hooked):
                 missing.add(hook)
                 yield finding
         if on_host and not has_host:
@@ -149,7 +150,10 @@ def _after_arguments(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> 
     return Finding("host-patched", "warning", what, origin, why, f"{fix}{ours}", hook.where)
 
 
-def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Iterator[Finding]:
+def missing_target(
+    lookup: Lookup, origin: PluginOrigin, hook: WantedHook, hooked: Collection[str] = ()
+) -> Iterator[Finding]:
+    """`hooked`: targets with dots, of which none is what an optional hook on a similar name was meant for."""
     try:
         address = resolve(parse(hook.target))
     except HookTargetError as error:
@@ -162,9 +166,10 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
         if not isinstance(answer, Absent):
             return
         why, nearest = answer.why, answer.nearest
+    meant = misspelt(hook.target, [one for one in nearest if one.replace(":", ".") not in hooked])
     yield Finding(
         "hook-target-missing",
-        "problem" if hook.required else "warning" if misspelt(hook.target, nearest) else "note",
+        "problem" if hook.required else "warning" if meant else "note",
         f"the hook target {hook.target} does not exist",
         origin,
         why,
