@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sglang_platform.conformance import host_names
+from sglang_platform.conformance.check import CheckFailed
+from sglang_platform.conformance.checks.factories import expect_known
 from sglang_platform.conformance.host_names import known_names, names_like
 
 _SOURCES = {
@@ -36,6 +39,10 @@ class Fields:
     lora_backend: A[str, Arg(choices=["triton"])] = "triton"
     free: A[str, Arg(help="any")] = ""
 """,
+    "sglang.srt.layers.attention.attention_registry": """
+@register_attention_backend("triton")
+def create(): ...
+""",
     "sglang.srt.lora.backend.lora_registry": """
 @register_lora_backend("torch_native")
 def create(): ...
@@ -45,7 +52,7 @@ def create(): ...
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An SGLang of four modules."""
+    """An SGLang of five modules."""
 
     class Environment:
         def module(self, name: str) -> Any:
@@ -95,6 +102,34 @@ def test_what_a_plugin_registered_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, choices.__name__, choices)
     assert "mine" in known_names("lora_backend")
     assert "theirs" in known_names("grammar_backend")
+
+
+@pytest.mark.parametrize(
+    ("argument", "registered", "taken"),
+    [
+        ("attention_backend", "mine", True),
+        ("speculative_draft_attention_backend", "mine", True),
+        ("decode_attention_backend", "mine", True),
+        ("speculative_draft_attention_backend", "others", False),
+    ],
+)
+def test_a_backend_of_attention_may_be_registered_in_init_backend(
+    argument: str, registered: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = ModuleType("sglang.srt.layers.attention.attention_registry")
+    registry.ATTENTION_BACKENDS = {}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, registry.__name__, registry)
+
+    def init_backend() -> None:
+        registry.ATTENTION_BACKENDS[registered] = object  # type: ignore[attr-defined]
+
+    parts = SimpleNamespace(init_backend=init_backend)
+    platform = SimpleNamespace(get_attention_backends=lambda: {"own": object})
+    subject: Any = SimpleNamespace(platform=platform, parts=parts, host="none")
+    for known in ("triton", "own"):
+        expect_known(subject, argument, known, "it answers")
+    with contextlib.nullcontext() if taken else pytest.raises(CheckFailed, match="neither SGLang's nor"):
+        expect_known(subject, argument, "mine", "it answers 'mine',")
 
 
 @pytest.mark.parametrize(

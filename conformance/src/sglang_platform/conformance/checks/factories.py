@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
@@ -212,26 +212,21 @@ def backends_of(platform: Any) -> Mapping[str, Any]:
 
 def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
     """That `name` is one of the host's for `argument`, or one that the platform brings or registers with it."""
-    platform, known = subject.platform, known_names(argument)
+    own: Collection[str] = ()
     if argument.endswith("attention_backend") and argument != "mm_attention_backend":
-        known = known_names("attention_backend")
-        known = known and known.union(backends_of(platform))
+        argument, own = "attention_backend", backends_of(subject.platform)
     elif argument == "quantization":
-        known = known and known.union(platform.supported_quantization)
-    if not known or name in known:
+        own = subject.platform.supported_quantization
+    known = known_names(argument)
+    if not known or name in known or name in own:
         return
     try:
         subject.parts.init_backend()  # a plugin may register its own there
     except Exception as error:
         raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice") from error
     expect(
-        name in known_names(argument)
-        or (
-            argument == "attention_backend"
-            and subject.host == "sglang"
-            and subject.parts.attention_factory(name) is not None
-        ),
-        f"{says} which is neither SGLang's nor the platform's{names_like(name, known)}",
+        name in known_names(argument),
+        f"{says} which is neither SGLang's nor the platform's{names_like(name, known.union(own))}",
         fix="write SGLang's name, or register yours with SGLang in init_backend",
     )
 
