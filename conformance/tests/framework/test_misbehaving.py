@@ -168,7 +168,7 @@ def test_a_broken_plugin_of_another_distribution_is_left_out(
 ) -> None:
     write_distribution(tmp_path, "some-tracer", {"sglang.srt.plugins": f"tracer = of_another:{function}"})
     runner = misbehaving(
-        "builds_at_start", "processes.spawned_processes_agree", NAMED, variables={"BUILD_SECONDS": "0"}
+        "builds_at_start", "processes.child_processes_agree", NAMED, variables={"BUILD_SECONDS": "0"}
     )
     try:
         about = runner.describe()

@@ -164,7 +164,7 @@ class OnePoolForAllKinds(ReferencePlatform):
 
 
 @mutant(
-    check="contract.undeclared_kv_kinds_are_refused",
+    check="contract.kv_kinds_are_served",
     defect="a pool of a kind that is not declared is answered: it is used, and never tested",
     says="not in supported_kv_kinds",
 )

@@ -141,7 +141,7 @@ class DefaultTypeChanged(ReferencePlatform):
 
 
 @mutant(
-    check="contract.seeds_are_alike_in_every_process",
+    check="contract.seeds_are_followed",
     defect="the number of the process is added to a seed",
     says="in another process",
 )

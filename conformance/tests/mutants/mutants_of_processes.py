@@ -10,7 +10,7 @@ from plugins import ACTIVATE, PACKAGE, PLATFORM, write_plugin, write_with_hooks
 
 
 @mutant(
-    check="processes.spawned_processes_agree",
+    check="processes.child_processes_agree",
     defect="the platform declares what the first process found out, which a spawned one does not know",
     says="in a spawned process",
 )
@@ -24,7 +24,7 @@ def capability_of_the_first_process(folder: Path) -> Installed:
 
 
 @mutant(
-    check="processes.spawned_processes_agree",
+    check="processes.child_processes_agree",
     defect="activate() refuses in a process that was spawned by another than the launcher (it looks at sys.argv)",
     says="spawned process",
 )
@@ -34,7 +34,7 @@ def declines_in_children(folder: Path) -> Installed:
 
 
 @mutant(
-    check="processes.forked_processes_work",
+    check="processes.child_processes_agree",
     defect="an answer is fetched by a worker thread that the platform starts: a forked child has no such thread",
     says="child forked",
 )
@@ -99,7 +99,7 @@ def imported_by_a_pth_file(folder: Path) -> Installed:
 @mutant(
     check="processes.neighbours_stay_out",
     defect="activate() loads all plugins of the group to see whether it is alone: one that crashes takes it along",
-    says="status -9",
+    says="killed by SIGKILL",
 )
 def loads_its_neighbours(folder: Path) -> Installed:
     probe = (

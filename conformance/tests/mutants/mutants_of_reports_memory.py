@@ -41,7 +41,7 @@ row(
     "pools.py",
     old="self.kv_buffer[self._layer(layer.layer_id)][",
     new="self.kv_buffer[self._layer(self.start_layer + layer.layer_id % self.layer_num)][",
-    check="memory.stores_of_every_form_read_back",
+    check="memory.mla_parts_come_in_the_type_asked_for",
     defect="get_mla_kv_buffer takes a layer's number modulo the stage's layers: right where stages are of one size"
     " (vllm-ascend 12060)",
     says="another latent part",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from ast import literal_eval
 from collections.abc import Sequence
@@ -14,13 +13,12 @@ from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicabl
 from sglang_platform.conformance.checks.factories import expect_known
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import Ending, until_it_ends, whoami
-from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.installed.modules import find_module
 from sglang_platform.core.spelling import nearest
 
-__all__: list[str] = []
+__all__ = ["life_of_a_worker"]
 
 _SECONDS = 10.0
 _TIMES = 12.0
@@ -34,7 +32,8 @@ _HIDES = re.compile("VISIBLE|AFFINITY_MASK")
 """In the names of variables that hide devices from a process."""
 
 
-def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+def life_of_a_worker(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    """What a fresh process told of the calls of a worker's start."""
     return _lived(subject, attempt)[0]
 
 
@@ -83,7 +82,7 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
     and numpy, the root logger, signals, random numbers, garbage collection, child processes, the start method, how the
     process is scheduled and variables that the operator set or that are for all programs as they were, and a second
     call changes nothing."""
-    told = _told(subject)
+    told = life_of_a_worker(subject)
     if "raised" in told:
         raise CheckFailed(
             f"{told.get('call', 'the first')} init_backend() raised {told['raised']}\n{told['trace']}"
@@ -112,7 +111,7 @@ def workers_open_their_own_device(subject: Subject) -> None:
     """In a fresh worker of a second machine, rank 65 with local rank 0, `initialize_device()` answers None, makes the
     first device current, and leaves torch's defaults and threads, the root logger, signals, random numbers and the
     start method as they were."""
-    worker = _told(subject).get("worker")
+    worker = life_of_a_worker(subject).get("worker")
     if worker is None:
         raise NotApplicable("initialize_device() is core's, and the platform is written on SGLang's classes")
     if "raised" in worker:
@@ -129,30 +128,6 @@ def workers_open_their_own_device(subject: Subject) -> None:
     expect(not found, f"initialize_device() leaves traces: {'; '.join(found)}")
 
 
-@_check(fix="seed with the number that is given and nothing else: no process, rank or time in it")
-def seeds_are_alike_in_every_process(subject: Subject) -> None:
-    """After `seed_everything(n)` another process draws the same numbers of Python, numpy and torch: ranks that differ
-    sample other tokens."""
-    import torch
-
-    told = _told(subject)
-    if "drawn" not in told:
-        raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice")
-    states = random.getstate(), torch.random.get_rng_state()
-    try:
-        here = drawn_numbers(subject.platform)
-    finally:
-        random.setstate(states[0])
-        torch.random.set_rng_state(states[1])
-    for source, numbers in here.items():
-        expect(
-            told["drawn"][source] == numbers,
-            f"after seed_everything({SEED}) {source} gives {numbers[0]:.6g} here and {told['drawn'][source][0]:.6g} in"
-            " another process",
-            case={"source": source},
-        )
-
-
 @_check(
     seconds=600,
     hosts=("none",),
@@ -166,7 +141,7 @@ def platform_is_ready_soon(subject: Subject) -> None:
     shortest = dict.fromkeys(what, float("inf"))
     limit = 0.0
     for attempt in range(_ATTEMPTS):
-        told = _told(subject, attempt)
+        told = life_of_a_worker(subject, attempt)
         limit = max(limit, _SECONDS, _TIMES * told["floor_seconds"])
         shortest = {name: min(seconds, told.get(name, 0.0)) for name, seconds in shortest.items()}
         if max(shortest.values()) <= limit:
@@ -208,7 +183,7 @@ def workers_can_end(subject: Subject) -> None:
 def device_operations_leave_the_process_alone(subject: Subject) -> None:
     """Each operation of the device leaves torch's defaults, variables, folders, signal handlers, loggers, warnings,
     functions of others and, but for a seed, random numbers as they were."""
-    told = _told(subject)
+    told = life_of_a_worker(subject)
     if "operations" not in told:
         raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice")
     for call, found in told["operations"].items():
@@ -227,7 +202,7 @@ def server_arguments_are_kept(subject: Subject) -> None:
     has, keep what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing
     more when they are called again, settle the arguments of a second engine alike, write no files, and hide no devices
     from the workers."""
-    told = _told(subject)
+    told = life_of_a_worker(subject)
     for name, one in told["arguments"].items():
         method, _, how = name.partition("/")
         if one["asked"]:

@@ -28,7 +28,7 @@ from sglang_platform.conformance.probes.processes import look, name_the_platform
 from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
-__all__ = ["SEED", "drawn_numbers"]
+__all__ = ["SEED", "drawn_numbers", "drawn_on", "operations"]
 
 # Imports inside functions: core comes after the platform, as in a process of the host (`processes.py`).
 
@@ -92,23 +92,38 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
     if "raised" not in told:
         told["operations"] = {
             call: [one for group in _changed_by(operation).values() for one in group]
-            for call, operation in _operations(platform).items()
+            for call, operation in operations(platform).items()
         }
-        told["drawn"] = drawn_numbers(platform)
+        platform.seed_everything(SEED)
+        told["drawn"] = drawn_numbers(platform.device_type)
     return told
 
 
-def drawn_numbers(platform: Any) -> dict[str, list[float]]:
-    """The next numbers of each source of the processor's, after `seed_everything(SEED)`."""
-    import numpy
+def drawn_numbers(kind: str) -> dict[str, list[float]]:
+    """The next numbers of each source, those of devices of this kind among them."""
     import torch
 
-    platform.seed_everything(SEED)
-    return {
+    found = {
         "random": [random.random() for _ in range(4)],
-        "numpy": [float(number) for number in numpy.random.rand(4)],
         "torch on the CPU": torch.rand(4, device="cpu").tolist(),
     }
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        found["numpy"] = [float(number) for number in numpy.random.rand(4)]
+    on_device = drawn_on(kind)
+    return {**found, f"torch on {kind}": on_device} if on_device is not None else found
+
+
+def drawn_on(device: Any) -> list[float] | None:
+    """The next numbers of a device; None on a CPU, and where it draws none."""
+    import torch
+
+    if torch.device(device).type == "cpu":
+        return None
+    with contextlib.suppress(NotImplementedError):  # torch's word for an operator that a device does not have
+        return torch.empty(4, device=device).uniform_().tolist()
+    return None
 
 
 def _worker(platform: Any) -> dict[str, Any]:
@@ -155,7 +170,7 @@ def _own(platform: Any) -> dict[str, Any]:
     return found
 
 
-def _operations(platform: Any) -> dict[str, Callable[[], Any]]:
+def operations(platform: Any) -> dict[str, Callable[[], Any]]:
     """The calls of the contract that a host makes at any time."""
 
     def entered(context: Any) -> None:
@@ -180,6 +195,7 @@ def _operations(platform: Any) -> dict[str, Callable[[], Any]]:
         "get_communicator_class",
     )
     return {
+        "get_device(0)": asked("get_device", 0),
         "get_device(None)": asked("get_device", None),
         f"set_device({device!r})": asked("set_device", device),
         **{f"{name}()": asked(name) for name in plain},
