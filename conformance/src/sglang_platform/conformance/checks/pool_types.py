@@ -11,7 +11,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
-from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind_and_dtype
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind_and_dtype, latent_pools
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.fp8 import FP8, decode
@@ -34,11 +34,11 @@ class PartsOf:
 
 
 def latent_types(subject: Subject, rng: random.Random) -> Iterator[PartsOf]:
-    """Each kind of latent pool in each declared type."""
-    for pool in each_kind_and_dtype(subject, rng):
+    """Each kind of latent pool in each declared type, and for a prefill."""
+    typed = [replace(pool, layers=2) for pool in each_kind_and_dtype(subject, rng)]
+    for pool in (*typed, *latent_pools(subject, rng)):
         if subject.fixture(pool.kind).values_in_keys:
-            given = "bfloat16" if getattr(torch, pool.dtype) in FP8 else pool.dtype
-            yield PartsOf(replace(pool, layers=2), given)
+            yield PartsOf(pool, "bfloat16" if getattr(torch, pool.dtype) in FP8 else pool.dtype)
 
 
 @check(
@@ -55,7 +55,7 @@ def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> Non
     pool = case.pool.build(subject)
     if not hasattr(pool.pool, "get_mla_kv_buffer"):
         raise NotApplicable("the pool has no get_mla_kv_buffer()")
-    rank, n = case.pool.row[0], 5
+    rank, n = case.pool.row[0], min(1200, pool.given["size"] - 3)
     slots, (rows,) = pool.some_slots(n), pool.random_rows(n, getattr(torch, case.given))
     layer = layer_named(pool.layers[-1])
     pool.store(layer.layer_id, slots, [rows])

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, Row, check, expect, rows
+from sglang_platform.conformance.check import NotApplicable, Row, check, expect, mended_by, rows
 from sglang_platform.conformance.fixtures.brought_classes import HOST_COPIES, copying_memory
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -168,36 +168,28 @@ def host_copies_wait_for_the_stream(subject: Subject) -> None:
     for target in (on_host, other):  # a copy that is late comes with the next
         memory.copy_slots([on_device], [target], slots, slots)
     module.synchronize()
-    wrong = int((on_host != 2).sum())
-    expect(
-        wrong == 0,
-        f"copy_slots() out of the device brings {wrong} of {on_host.numel()} numbers wrongly, where nothing else is"
-        " queued",
-        fix="copy row from_[i] of every source to row to[i] of its target",
-    )
+    with mended_by("copy row from_[i] of every source to row to[i] of its target"):
+        _expect_all(on_host, 2, "out of the device brings", "wrongly, where nothing else is queued")
     work()
     on_device.fill_(3)
     memory.copy_slots([on_device], [on_host], slots, slots)
     on_device.fill_(4)
     module.synchronize()
-    wrong = int((on_host != 3).sum())
-    expect(
-        wrong == 0,
-        f"copy_slots() out of the device brings {wrong} of {on_host.numel()} numbers as they were before or after, and"
-        " not as the current stream had them",
-    )
+    late = "as they were before or after, and not as the current stream had them"
+    _expect_all(on_host, 3, "out of the device brings", late)
     on_host.fill_(5)
     work()
     on_device.fill_(4)
     memory.copy_slots([on_host], [on_device], slots, slots)
     read = on_device.clone()
     module.synchronize()
-    wrong = int((read != 5).sum())
-    expect(
-        wrong == 0,
-        f"after copy_slots() to the device the current stream reads {wrong} of {read.numel()} numbers as they were"
-        " before, or its earlier work writes over them",
-    )
+    late = "as they were before, or its earlier work writes over them"
+    _expect_all(read, 5, "to the device lets the current stream read", late)
+
+
+def _expect_all(numbers: torch.Tensor, wanted: int, what: str, how: str) -> None:
+    wrong = int((numbers != wanted).sum())
+    expect(wrong == 0, f"copy_slots() {what} {wrong} of {numbers.numel()} numbers {how}")
 
 
 def streams_of(subject: Subject) -> Any:
