@@ -88,7 +88,7 @@ class OtherDtypeNames(ReferencePlatform):
 
 
 @mutant(
-    check="contract.fp8_declarations_agree",
+    check="contract.declarations_are_understood",
     defect="8-bit KV types are declared, and capabilities say that the device has none",
     says="capabilities.fp8",
 )
@@ -206,7 +206,7 @@ class CapabilitiesChange(ReferencePlatform):
 
 
 @mutant(
-    check="contract.attention_backends_are_named",
+    check="contract.answers_can_be_used",
     defect="the default attention backend is a name that neither the platform nor the host registers",
     says="my_flash",
 )

@@ -19,7 +19,7 @@ from sglang_platform.conformance.check import (
     expect,
     mended_by,
 )
-from sglang_platform.conformance.checks.factories import answer_of, expect_known
+from sglang_platform.conformance.checks.factories import answer_of, backends_of, expect_known
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
@@ -55,7 +55,8 @@ _TRITON_LORA = ("triton", "csgmv")
 def parts_have_their_interface(subject: Subject) -> None:
     """Each class that a factory answers with derives from core's base of that part, or has all of its methods; what it
     overrides takes every call that the base's method takes."""
-    _core_alone(subject)
+    if not subject.knows_core:
+        raise NotApplicable("it is about core's contract, and the platform is written on SGLang's classes")
     for name, place in _BASES.items():
         cls = answer_of(getattr(subject.platform, name), f"{name}()")
         if cls is None:
@@ -93,10 +94,34 @@ def _overrides_take_the_calls(cls: type) -> None:
         )
 
 
-def _attention_factories(subject: Subject) -> None:
-    backends = subject.platform.get_attention_backends()
-    for name, factory in backends.items() if isinstance(backends, Mapping) else ():
+def _attention_backends(subject: Subject) -> None:
+    """They are built from the model runner; the default is one of them, or one of the host's own."""
+    platform = subject.platform
+    backends = backends_of(platform)
+    expect(
+        isinstance(backends, Mapping),
+        f"get_attention_backends() answers {type(backends).__name__}, not a mapping",
+    )
+    for name, factory in backends.items():
+        expect(
+            isinstance(name, str) and callable(factory),
+            f"get_attention_backends() has {name!r}: {factory!r}, not a name and what builds the backend",
+        )
         _takes(factory, f"the attention backend {name!r}", object())
+    if subject.availability is not None:
+        return  # the default may go by the device
+    try:
+        default = platform.get_default_attention_backend()
+    except NotImplementedError:
+        expect(
+            not platform.is_out_of_tree(),
+            "get_default_attention_backend() is not implemented, and SGLang asks an out-of-tree platform for it",
+            fix="return the name of an attention backend from get_default_attention_backend()",
+        )
+        return
+    says = f"get_default_attention_backend() answers {default!r},"
+    expect(isinstance(default, str) and default, f"{says} not a name")
+    expect_known(subject, "attention_backend", default, says)
 
 
 def _takes(function: Callable[..., Any], what: str, *arguments: Any) -> None:
@@ -200,6 +225,11 @@ def _unknown_kinds(subject: Subject) -> None:
 
 
 _ANSWERS: dict[str, tuple[Callable[[Subject], None], str]] = {
+    "attention backends": (
+        _attention_backends,
+        "map names to what builds a backend from the model runner, an AttentionBackend subclass or a function"
+        " (model_runner) -> backend, and name one of them in get_default_attention_backend()",
+    ),
     "drafts": (
         _drafts,
         "answer get_default_speculative_draft_attention_backend(algorithm) with a backend for the draft model, and True"
@@ -208,12 +238,6 @@ _ANSWERS: dict[str, tuple[Callable[[Subject], None], str]] = {
     "unknown kinds": (
         _unknown_kinds,
         "raise ValueError for a kind that you do not know, as contract.types.kv_pool_kind(kind) does",
-    ),
-}
-_OF_CORE: dict[str, tuple[Callable[[Subject], None], str]] = {
-    "attention factories": (
-        _attention_factories,
-        "build it from the model runner: an AttentionBackend subclass, or a function (model_runner) -> backend",
     ),
     "LoRA backend": (
         _lora_backend,
@@ -228,16 +252,14 @@ _OF_CORE: dict[str, tuple[Callable[[Subject], None], str]] = {
         "answer with a mapping of names of contract.state_kernels to functions that take their arguments",
     ),
 }
+_OF_CORE = ("LoRA backend", "stubs", "functions")
 
 
 def _answers(subject: Subject, rng: random.Random) -> Iterator[Row]:
     """Those of core's contract alone for a platform that knows it; a host may ask for pools by other methods."""
-    known = {**_ANSWERS, **(_OF_CORE if subject.knows_core else {})}
-    yield from map(Row, (name for name in known if name != "unknown kinds" or _has_kinds(subject)))
-
-
-def _has_kinds(subject: Subject) -> bool:
-    return hasattr(subject.platform, "get_kv_pool_cls")
+    absent = () if subject.knows_core else _OF_CORE
+    kinds = () if hasattr(subject.platform, "get_kv_pool_cls") else ("unknown kinds",)
+    yield from (Row(name) for name in _ANSWERS if name not in (*absent, *kinds))
 
 
 @check(
@@ -246,9 +268,9 @@ def _has_kinds(subject: Subject) -> bool:
     fix="answer with what exists here, in the form that the contract states",
 )
 def answers_can_be_used(subject: Subject, case: Row) -> None:
-    """What a platform answers beside its parts exists here and takes the host's calls: attention factories, backends of
+    """What a platform answers beside its parts exists here and takes the host's calls: backends of attention, of
     LoRA and of draft models, stubs, kernels of states; what nobody knows is refused."""
-    judge, fix = {**_ANSWERS, **_OF_CORE}[case.row]
+    judge, fix = _ANSWERS[case.row]
     with mended_by(fix):
         judge(subject)
 
@@ -269,13 +291,10 @@ def kernel_lists_exist(subject: Subject) -> None:
         module = place.partition(":")[0]
         try:
             declarations([place])
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, ImportError) as error:
+            if isinstance(error, ImportError) and not f"{module}.".startswith(f"{error.name}."):
+                raise NotRun(f"{place} needs {error.name or error}", cause="extra") from error
             raise CheckFailed(f"kernels has {place!r}: {error}", case={"place": place}) from error
-        except ImportError as error:
-            missing = error.name or ""
-            if f"{module}.".startswith(f"{missing}."):
-                raise CheckFailed(f"kernels has {place!r}: {error}", case={"place": place}) from error
-            raise NotRun(f"{place} needs {missing or error}", cause="extra") from error
 
 
 @check(
@@ -313,8 +332,3 @@ def promised_capabilities_are_there(subject: Subject) -> None:
         f"capabilities.supports_triton is True, and a kernel that doubles gives {got[:8]}",
         case=case,
     )
-
-
-def _core_alone(subject: Subject) -> None:
-    if not subject.knows_core:
-        raise NotApplicable("it is about core's contract, and the platform is written on SGLang's classes")

@@ -124,14 +124,8 @@ def _mixes(cls: type) -> bool:
 
 
 def _owner(cls: type, name: str) -> str:
-    owner = next((klass for klass in cls.__mro__ if name in vars(klass)), None)
-    return (
-        "nowhere"
-        if owner is None
-        else "the platform itself"
-        if owner.__name__ == cls.__name__
-        else owner.__name__
-    )
+    owner = next((klass.__name__ for klass in cls.__mro__ if name in vars(klass)), "nowhere")
+    return "the platform itself" if owner == cls.__name__ else owner
 
 
 def _names(classes: tuple[type, ...]) -> str:
@@ -143,7 +137,8 @@ def _names(classes: tuple[type, ...]) -> str:
     fix="use the contract's words: see sglang_platform.core.contract.capabilities and .types",
 )
 def declarations_are_understood(subject: Subject) -> None:
-    """What is declared is in words that exist: dtypes, page sizes, kinds, attention features, kernels, profiles."""
+    """What is declared is in words that exist: dtypes, page sizes, kinds, attention features, kernels, profiles;
+    `capabilities.fp8` and the 8-bit types of `supported_kv_dtypes` say the same."""
     import torch
 
     declared = subject.declares
@@ -160,7 +155,16 @@ def declarations_are_understood(subject: Subject) -> None:
         f"supported_kv_kinds has {', '.join(declared.kv_kinds)}, but no dtype or no page size is declared for them",
         fix="declare supported_kv_dtypes and supported_page_sizes as well: what is not declared is not tested",
     )
-    backends = subject.parts.attention_factory() if subject.availability is None else None
+    if subject.availability is not None:
+        return  # the rest may go by the device
+    stored = [name for name in declared.kv_dtypes if name.startswith("float8")]
+    expect(
+        not stored or not subject.knows_core or subject.platform.capabilities.fp8,
+        f"supported_kv_dtypes has {', '.join(stored)}, and capabilities.fp8 is False",
+        fix="say fp8=True in PlatformCapabilities where the device stores and multiplies it, or take the 8-bit types"
+        " out of supported_kv_dtypes",
+    )
+    backends = subject.parts.attention_factory()
     expect(
         backends is None or declared.attention_features,
         "the platform brings an attention backend and declares no attention_features",
@@ -177,23 +181,6 @@ def _among(where: str, words: Any, known: Any) -> None:
             f"{where} has {word!r}, which is no word of the contract{hint}",
             case={"word": word},
         )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="say fp8=True in PlatformCapabilities where the device stores and multiplies it, or take the 8-bit types out "
-    "of supported_kv_dtypes",
-)
-def fp8_declarations_agree(subject: Subject) -> None:
-    """`capabilities.fp8` and the 8-bit types of `supported_kv_dtypes` say the same."""
-    if not subject.knows_core:
-        raise NotApplicable("capabilities.fp8 is core's own")
-    stored = [name for name in subject.declares.kv_dtypes if name.startswith("float8")]
-    claimed = bool(subject.platform.capabilities.fp8)
-    expect(
-        claimed or not stored, f"supported_kv_dtypes has {', '.join(stored)}, and capabilities.fp8 is False"
-    )
 
 
 @check(

@@ -47,10 +47,6 @@ def _is_none(got: Any, subject: Subject) -> bool:
     return got is None
 
 
-def _is_bool(got: Any, subject: Subject) -> bool:
-    return isinstance(got, bool)
-
-
 def _is_text(got: Any, subject: Subject) -> bool:
     return isinstance(got, str) and bool(got.strip())
 

@@ -144,44 +144,6 @@ def capabilities_are_answers(subject: Subject) -> None:
     expect(first == again, f"capabilities is {first!r}, and when it is read again {again!r}")
 
 
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="return a mapping of name to AttentionBackend subclass or function, and name one of them in "
-    "get_default_attention_backend()",
-)
-def attention_backends_are_named(subject: Subject) -> None:
-    """`get_attention_backends()` maps names to factories; the default is one of them, or one of the host's own."""
-    platform = subject.platform
-    backends = backends_of(platform)
-    expect(
-        isinstance(backends, Mapping),
-        f"get_attention_backends() answers {type(backends).__name__}, not a mapping",
-    )
-    for name, factory in backends.items():
-        expect(
-            isinstance(name, str) and callable(factory),
-            f"get_attention_backends() has {name!r}: {factory!r}, not a name and what builds the backend",
-            case={"name": str(name)},
-        )
-    try:
-        default = platform.get_default_attention_backend()
-    except NotImplementedError:
-        expect(
-            not platform.is_out_of_tree(),
-            "get_default_attention_backend() is not implemented, and SGLang asks an out-of-tree platform for it",
-            fix="return the name of an attention backend from get_default_attention_backend()",
-        )
-        return
-    expect(
-        isinstance(default, str) and default,
-        f"get_default_attention_backend() answers {default!r}, not a name",
-    )
-    expect_known(
-        subject, "attention_backend", default, f"get_default_attention_backend() answers {default!r},"
-    )
-
-
 def backends_of(platform: Any) -> Mapping[str, Any]:
     """The platform's own attention backends; none of a platform on SGLang's classes, which has no such method."""
     found: Mapping[str, Any] = (

@@ -13,14 +13,16 @@ from typing import Any
 from sglang_platform.conformance.check import CheckFailed, NotRun
 from sglang_platform.conformance.subject import Subject
 
-__all__ = ["findings", "problems"]
+__all__ = ["problems"]
 
 _SECONDS = 600
 
 
 def problems(subject: Subject, ids: Sequence[str]) -> None:
-    """Raise CheckFailed with each finding of these ids about this plugin, as a case of its own."""
-    found = [one for one in findings(subject) if one["id"] in ids and one["severity"] != "note"]
+    """Raise CheckFailed with each finding of these ids about this plugin, or about none in particular, as a case of its
+    own. Raises NotRun where doctor cannot be run."""
+    told = _findings(subject.name, subject.location, subject.distribution, subject.starts)
+    found = [one for one in told if one["id"] in ids and one["severity"] != "note"]
     if not found:
         return
     first, *others = (
@@ -33,11 +35,6 @@ def problems(subject: Subject, ids: Sequence[str]) -> None:
     )
     first.also = tuple(others)
     raise first
-
-
-def findings(subject: Subject) -> list[dict[str, Any]]:
-    """Every finding about the plugin, or about no plugin in particular. Raises NotRun where doctor cannot be run."""
-    return _findings(subject.name, subject.location, subject.distribution, subject.starts)
 
 
 @cache
