@@ -52,11 +52,12 @@ class Script:
     given: dict[str, Any] = field(default_factory=dict)
 
 
-def _history(subject: Subject, case: Any, **more: Any) -> AllocatorHistory:
-    def make(size: int, page_size: int, need_sort: bool) -> Any:
-        return subject.allocator(size, page_size, need_sort=need_sort)
+def _makes(subject: Subject) -> Callable[[int, int, bool], Any]:
+    return lambda size, page_size, need_sort: subject.allocator(size, page_size, need_sort=need_sort)
 
-    return AllocatorHistory(make, case.pages, case.page_size, rest=case.rest, **more)
+
+def _history(subject: Subject, case: Any, **more: Any) -> AllocatorHistory:
+    return AllocatorHistory(_makes(subject), case.pages, case.page_size, rest=case.rest, **more)
 
 
 def _run(subject: Subject, case: Script) -> None:
@@ -185,11 +186,7 @@ def random_histories_add_up(subject: Subject, case: Search) -> None:
     """Thousands of calls in random order, as a scheduler makes them: every answer is legal, available_size() adds up
     after each, and backup and restore bring back the state as it was."""
     subject.stands_on(_CALLS)
-
-    def make(size: int, page_size: int, need_sort: bool) -> Any:
-        return subject.allocator(size, page_size, need_sort=need_sort)
-
-    failure = search(make, case.page_size, subject.seed)
+    failure = search(_makes(subject), case.page_size, subject.seed)
     if failure is not None:
         given = {"page_size": case.page_size, "calls": failure.calls}
         raise CheckFailed(failure.what, fix=failure.fix, case=given)

@@ -17,32 +17,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from sglang_platform.conformance.probes.process_readings import (
-    AllowedUse,
-    called,
-    children,
-    collector,
-    false_modules,
-    filters,
-    handlers,
-    hooks,
-    host_loggers,
-    interpreter,
-    limits,
-    open_files,
-    operators_variables,
-    other_variables,
-    random_states,
-    root_logger,
-    timers,
-    umask,
-)
-from sglang_platform.conformance.probes.torch_readings import (
-    existing,
-    numpy_settings,
-    replaced_operators,
-    torch_settings,
-)
+from sglang_platform.conformance.probes import process_readings as process
+from sglang_platform.conformance.probes import torch_readings
+from sglang_platform.conformance.probes.process_readings import AllowedUse, called
 
 __all__ = ["SETTINGS", "TRACES", "LeftTrace", "changes", "read_all"]
 
@@ -97,8 +74,8 @@ def _lowered(old: Any, new: Any) -> bool:
 
 
 TRACES: tuple[LeftTrace, ...] = (
-    LeftTrace("environment", "process", "the variable", other_variables),
-    LeftTrace("operator's environment", "process", "the operator's variable", operators_variables),
+    LeftTrace("environment", "process", "the variable", process.other_variables),
+    LeftTrace("operator's environment", "process", "the operator's variable", process.operators_variables),
     LeftTrace("folder", "process", "the working directory", os.getcwd),
     LeftTrace("path", "process", "sys.path", lambda: str(sys.path)),
     LeftTrace(
@@ -110,24 +87,27 @@ TRACES: tuple[LeftTrace, ...] = (
     LeftTrace(
         "path hooks", "process", "sys.path_hooks", lambda: str([called(one) for one in sys.path_hooks])
     ),
-    LeftTrace("handlers", "process", "the signal handler", handlers),
-    LeftTrace("umask", "process", "the umask", umask),
+    LeftTrace("handlers", "process", "the signal handler", process.handlers),
+    LeftTrace("umask", "process", "the umask", process.umask),
     LeftTrace("locale", "process", "the locale", lambda: locale.setlocale(locale.LC_ALL)),
     LeftTrace("time zone", "process", "the time zone", lambda: str(time.tzname)),
-    LeftTrace("hooks", "process", "the hook", hooks),
-    LeftTrace("interpreter", "process", "the interpreter's", interpreter),
-    LeftTrace("collector", "process", "the garbage collector's", collector),
-    LeftTrace("limits", "process", "the process's", limits),
+    LeftTrace("hooks", "process", "the hook", process.hooks),
+    LeftTrace("interpreter", "process", "the interpreter's", process.interpreter),
+    LeftTrace("collector", "process", "the garbage collector's", process.collector),
+    LeftTrace("limits", "process", "the process's", process.limits),
     LeftTrace(
         "start method",
         "process",
         "the start method of multiprocessing",
         lambda: multiprocessing.get_start_method(allow_none=True),
     ),
-    LeftTrace("timers", "process", "the timer", timers),
-    LeftTrace("open files", "process", "open files are left", open_files),
+    LeftTrace("timers", "process", "the timer", process.timers),
+    LeftTrace("open files", "process", "open files are left", process.open_files),
     LeftTrace(
-        "false modules", "process", "modules that nobody can import stand in sys.modules", false_modules
+        "false modules",
+        "process",
+        "modules that nobody can import stand in sys.modules",
+        process.false_modules,
     ),
     LeftTrace(
         "pickling",
@@ -135,17 +115,17 @@ TRACES: tuple[LeftTrace, ...] = (
         "what pickles the class",
         lambda: {str(cls): called(function) for cls, function in copyreg.dispatch_table.items()},
     ),
-    LeftTrace("random", "process", "the state of the random numbers of", random_states),
+    LeftTrace("random", "process", "the state of the random numbers of", process.random_states),
     LeftTrace("threads", "threads", "threads run on", lambda: [one.name for one in threading.enumerate()]),
-    LeftTrace("children", "children", "child processes are left", children),
-    LeftTrace("root logger", "logging", "the root logger's", root_logger),
-    LeftTrace("loggers", "logging", "the logger", host_loggers),
-    LeftTrace("warnings", "logging", "warnings are filtered by", filters),
+    LeftTrace("children", "children", "child processes are left", process.children),
+    LeftTrace("root logger", "logging", "the root logger's", process.root_logger),
+    LeftTrace("loggers", "logging", "the logger", process.host_loggers),
+    LeftTrace("warnings", "logging", "warnings are filtered by", process.filters),
     LeftTrace("shown warnings", "logging", "warnings.showwarning", lambda: called(warnings.showwarning)),
-    LeftTrace("torch", "torch", "torch's", torch_settings),
-    LeftTrace("numpy", "torch", "numpy's", numpy_settings),
-    LeftTrace("functions", "functions", "the function", existing),
-    LeftTrace("operators", "functions", "operators of torch are replaced", replaced_operators),
+    LeftTrace("torch", "torch", "torch's", torch_readings.torch_settings),
+    LeftTrace("numpy", "torch", "numpy's", torch_readings.numpy_settings),
+    LeftTrace("functions", "functions", "the function", torch_readings.existing),
+    LeftTrace("operators", "functions", "operators of torch are replaced", torch_readings.replaced_operators),
 )
 """All of them. A new one is a line here."""
 
