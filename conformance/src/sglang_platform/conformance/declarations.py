@@ -32,13 +32,6 @@ class Declarations:
 
     origin: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def torch_dtypes(self) -> tuple[Any, ...]:
-        """`kv_dtypes` as torch dtypes. Raises AttributeError for a name that torch has not."""
-        import torch
-
-        return tuple(getattr(torch, name) for name in self.kv_dtypes)
-
 
 _ATTRIBUTES = {
     "kv_kinds": "supported_kv_kinds",

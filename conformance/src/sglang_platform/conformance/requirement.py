@@ -25,7 +25,6 @@ __all__ = [
     "engine",
     "fused_ops",
     "graph_capture",
-    "kernels",
     "kv_dtype",
     "kv_kind",
     "kv_pool",
@@ -149,16 +148,6 @@ def fused_ops() -> Requirement:
         return None if subject.fused_ops() else "init_backend() registers no fused op"
 
     return Requirement("fused_ops", "fused ops of its own", why_not)
-
-
-def kernels() -> Requirement:
-    """It declares its kernels for checks without the hardware (`kernels`)."""
-    return _declared(
-        "kernels",
-        "a declared kernel list",
-        lambda subject: bool(subject.declares.kernels),
-        "kernels is empty",
-    )
 
 
 def engine() -> Requirement:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import metadata
 
-from sglang_platform.conformance.check import NotRun, check, expect
-from sglang_platform.conformance.checks.packaging import installed
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.checks.packaging import installed, metadata_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.discovery.distribution import normalize
 from sglang_platform.devtools.source.imports import Imported, imports_of
 
 __all__: list[str] = []
+
+_NAME = re.compile(r"[\w.-]*")
+"""A requirement begins with it."""
 
 
 @check(
@@ -22,11 +26,9 @@ __all__: list[str] = []
 def dependencies_are_declared(subject: Subject) -> None:
     """Every package that the source imports is among the requirements, extras included; SGLang, the host, is free."""
     record = installed(subject)
-    try:
-        required = metadata.requires(record.origin.distribution or "") or []
-    except metadata.PackageNotFoundError:
-        raise NotRun(f"the metadata of {record.origin.distribution} cannot be found") from None
-    declared = {normalize(_name(text)) for text in required} | {normalize(record.origin.distribution or "")}
+    about = metadata_of(record)
+    names = [about.metadata["Name"], *(_NAME.match(text).group() for text in about.requires or [])]  # type: ignore[union-attr]
+    declared = set(map(normalize, names))
     carriers = metadata.packages_distributions()
     own = {name.partition(".")[0] for name, _ in subject.sources}
     undeclared: dict[str, str] = {}
@@ -54,12 +56,3 @@ def _carriers(one: Imported, known: dict[str, list[str]]) -> list[str]:
     if top == "sglang_platform":
         return [f"sglang_platform_{rest.partition('.')[0]}"]
     return known.get(top, [top])
-
-
-def _name(requirement: str) -> str:
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        return Requirement(requirement).name
-    except InvalidRequirement:
-        return requirement.partition(" ")[0]

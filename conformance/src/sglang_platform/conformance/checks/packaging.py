@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.fresh import probe_once
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery import scan
@@ -18,7 +18,7 @@ from sglang_platform.core.discovery.contract_version import stated_versions
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.doctor.entry_points import target_problem
+from sglang_platform.core.doctor.entry_points import reference, target_problem
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["activation", "installed", "metadata_of", "place_of", "third_party", "tops"]
@@ -49,26 +49,22 @@ def place_of(subject: Subject) -> tuple[str, str]:
 
 
 def _place(value: str) -> tuple[str, str]:
-    module, _, attribute = value.partition("[")[0].replace(" ", "").partition(":")
+    module, attribute = reference(value)
     return module, attribute or "activate"
 
 
-@cache
 def _activation(
-    module: str,
-    attribute: str,
-    name: str | None,
-    blocked: tuple[str, ...] = (),
-    provided: tuple[str, ...] = (),
+    place: tuple[str, str], name: str | None, blocked: Sequence[str] = (), provided: Sequence[str] = ()
 ) -> dict[str, Any]:
-    return probe(
+    module, attribute = place
+    return probe_once(
         "activation",
         f"it imports {module} and calls {attribute}()",
         environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None},
         module=module,
         attribute=attribute,
-        blocked=list(blocked),
-        provided=list(provided),
+        blocked=blocked,
+        provided=provided,
         fork=not blocked and not provided,
     )
 
@@ -76,7 +72,7 @@ def _activation(
 def activation(subject: Subject, *blocked: str, provided: tuple[str, ...] = ()) -> dict[str, Any]:
     """What importing the entry point's module and calling `activate()` did, in a fresh process: where the `blocked`
     modules cannot be imported, and the `provided` ones are there, empty."""
-    told = _activation(*place_of(subject), subject.name, blocked, provided)
+    told = _activation(place_of(subject), subject.name, blocked, provided)
     if "import_raised" in told and not blocked and not provided:
         raise Blocked("its entry point cannot be imported: see packaging.entry_point_resolves")
     return told
@@ -92,16 +88,20 @@ def entry_point_resolves(subject: Subject) -> None:
     record = installed(subject)
     problem = target_problem(record.value)
     expect(problem is None, f"the entry point {record.name} = {record.value} leads nowhere: {problem}")
-    module, attribute = place_of(subject)
-    told = _activation(module, attribute, subject.name)
+    module, _ = place_of(subject)
+    told = _activation(place_of(subject), subject.name)
     if "import_raised" in told:
-        last = told["trace"].strip().splitlines()
-        place = next((line.strip() for line in reversed(last) if line.strip().startswith("File ")), "")
         raise CheckFailed(
-            f"importing {module} raises {told['import_raised']}\n{place}",
+            f"importing {module} raises {told['import_raised']}\n{_last_place(told['trace'])}",
             fix=f"import what only the device needs inside the functions that use it, so that {module} itself can "
             "be imported on any machine",
         )
+
+
+def _last_place(trace: str) -> str:
+    """The innermost file and line of a traceback."""
+    places = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    return places[-1] if places else ""
 
 
 def _not_installed(subject: Subject) -> CheckFailed:
@@ -199,10 +199,8 @@ def activate_answers_in_form(subject: Subject) -> None:
     """`activate()` answers with the place of a class, or declines; it raises nothing else."""
     asked = activation(subject)["asked"]
     if "raised" in asked:
-        lines = asked["trace"].strip().splitlines()
-        places = [line.strip() for line in lines if line.strip().startswith("File ")]
         raise CheckFailed(
-            f"activate() raises {asked['raised']}\n{places[-1] if places else ''}",
+            f"activate() raises {asked['raised']}\n{_last_place(asked['trace'])}",
             fix="find out what is missing, and decline with that as the reason: "
             'raise sglang_platform.core.PlatformUnavailable("...")',
         )
@@ -290,7 +288,7 @@ def one_platform_is_active(subject: Subject) -> None:
     beside = [one for one in own if one.name != subject.name]
     named = [one for one in (record, *beside) if beside]
     active = [
-        one.name for one in named if _activation(*_place(one.value), None).get("asked", {}).get("answer")
+        one.name for one in named if _activation(_place(one.value), None).get("asked", {}).get("answer")
     ]
     expect(
         subject.name not in active or len(active) < 2,

@@ -19,7 +19,16 @@ from sglang_platform.conformance.check import CheckFailed
 if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Ending", "as_it_is_now", "beside", "how_it_ended", "probe", "until_it_ends", "whoami"]
+__all__ = [
+    "Ending",
+    "as_it_is_now",
+    "beside",
+    "how_it_ended",
+    "probe",
+    "probe_once",
+    "until_it_ends",
+    "whoami",
+]
 
 _LAST_LINES = 15
 _ENDING = 10
@@ -87,6 +96,17 @@ def probe(
     if process.returncode != 0 or not lines:
         raise _failed(process.returncode, seconds, what, err)
     return json.loads(lines[-1])  # type: ignore[no-any-return]
+
+
+def probe_once(program: str, what: str, *, attempt: int = 0, **given: Any) -> dict[str, Any]:
+    """What `probe` told when it was given the same before. `attempt`: of several that are to be alike."""
+    asked = json.dumps([program, attempt, given], sort_keys=True)
+    if asked not in _told:
+        _told[asked] = probe(program, what, **given)
+    return _told[asked]
+
+
+_told: dict[str, dict[str, Any]] = {}
 
 
 class Ending(NamedTuple):
