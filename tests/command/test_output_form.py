@@ -25,7 +25,7 @@ from sglang_platform.devtools.cli import check, hooks_check, host, new, upgrade
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = str(REPOSITORY / "packages" / "sglang-platform-example-oot")
 REPORT = "the report of a run"
-CHECK = "packaging.one_distribution"
+CHECK = "packaging.one_platform_is_active"
 
 CASES: dict[str, list[tuple[str, int]]] = {
     "list": [("", 0), ("example_oot", 0), ("--explain", 0), ("--explain --diffusion", 0), ("nothing", 2)],

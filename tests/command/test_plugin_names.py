@@ -255,7 +255,7 @@ FOUR = ("example_oot", "sglang-platform-example-oot", "sglang_platform.example_o
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("word", FOUR)
 def test_the_suite_takes_all_four(tmp_path: Path, word: str) -> None:
-    check = "packaging.one_distribution"
+    check = "packaging.one_platform_is_active"
     run = suite(
         "sglang_platform.conformance", "--platform", word, "--check", check, "--json", folder=tmp_path
     )

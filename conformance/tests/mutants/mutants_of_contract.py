@@ -192,7 +192,7 @@ class RunnerWithoutCapability(ReferencePlatform):
 
 
 @mutant(
-    check="contract.capabilities_are_answers",
+    check="contract.choices_are_in_form",
     defect="capabilities depend on how often they were read (lazy initialisation in the property)",
     says="read again",
 )

@@ -38,7 +38,7 @@ def retired_group(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.one_distribution",
+    check="packaging.one_platform_is_active",
     defect="a renamed distribution and its predecessor are both installed",
     says="mutant-platform-old",
 )
@@ -137,7 +137,7 @@ def leaves_a_thread(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_answers_alike",
+    check="packaging.activate_answers_in_form",
     defect="activate() counts its calls and declines from the second on",
     says="asked again",
 )
@@ -149,7 +149,7 @@ def answers_once(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_answers_alike",
+    check="packaging.activate_answers_in_form",
     defect="the probe holds a lock of a thread that a fork does not copy: the child waits for ever",
     says="forked child",
 )
@@ -233,7 +233,7 @@ def undeclared_dependency(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.one_distribution",
+    check="packaging.one_platform_is_active",
     defect="the distribution registers its function by a second name, and both platforms are active",
     says="two platforms are active",
 )

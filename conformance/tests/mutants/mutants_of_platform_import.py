@@ -133,7 +133,7 @@ def finds_all_imports(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_answers_alike",
+    check="packaging.activate_answers_in_form",
     defect="activate() sets a signal handler, which only the first thread of a process may",
     says="in a thread",
 )

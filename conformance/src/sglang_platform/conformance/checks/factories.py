@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect, mended_by
 from sglang_platform.conformance.host_names import known_names, names_like
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -133,17 +133,6 @@ def graph_capture_has_a_runner(subject: Subject) -> None:
         )
 
 
-@check(level=Level.CONTRACT, fix="return PlatformCapabilities(...) with True or False for each field")
-def capabilities_are_answers(subject: Subject) -> None:
-    """`capabilities` is a PlatformCapabilities, the same each time it is read."""
-    first, again = subject.platform.capabilities, subject.platform.capabilities
-    expect(
-        type(first).__name__ == "PlatformCapabilities",
-        f"capabilities is {first!r}, not PlatformCapabilities",
-    )
-    expect(first == again, f"capabilities is {first!r}, and when it is read again {again!r}")
-
-
 def backends_of(platform: Any) -> Mapping[str, Any]:
     """The platform's own attention backends; none of a platform on SGLang's classes, which has no such method."""
     found: Mapping[str, Any] = (
@@ -175,8 +164,14 @@ def expect_known(subject: Subject, argument: str, name: Any, says: str) -> None:
 
 @check(level=Level.CONTRACT, fix="return the text or flag that the contract promises")
 def choices_are_in_form(subject: Subject) -> None:
-    """Dispatch key, compile backend and the speculative answers have the types of the contract."""
+    """Capabilities, the same each time they are read, dispatch key, compile backend and the speculative answers have
+    the types of the contract."""
     platform = subject.platform
+    first, again = platform.capabilities, platform.capabilities
+    with mended_by("return PlatformCapabilities(...) with True or False for each field"):
+        known = type(first).__name__ == "PlatformCapabilities"
+        expect(known, f"capabilities is {first!r}, not PlatformCapabilities")
+        expect(first == again, f"capabilities is {first!r}, and when it is read again {again!r}")
     for name in ("get_dispatch_key_name", "get_compile_backend"):
         text = getattr(platform, name)()
         expect(

@@ -115,10 +115,15 @@ def _not_installed(subject: Subject) -> CheckFailed:
     )
 
 
-@check(level=Level.PACKAGING, fix="uninstall all but one of them")
-def one_distribution(subject: Subject) -> None:
+@check(
+    level=Level.PACKAGING,
+    fix="register one name, and choose the class in its function; or let each function decline where the machine has"
+    " another device than its own",
+)
+def one_platform_is_active(subject: Subject) -> None:
     """One distribution registers the name, once: with two, the host takes one of them without a word. No other name of
-    the distribution leads to the same function: both would be active, and a launch that names neither is refused."""
+    the distribution leads to the same function, nor, where no platform is named, to one that is active together with
+    this one: the host refuses to choose."""
     record = installed(subject)
     carriers = [f"{record.origin} = {record.value}" for record in subject.records]
     expect(
@@ -137,6 +142,18 @@ def one_distribution(subject: Subject) -> None:
         f"{', '.join(map(repr, alike))} and {subject.name!r} are both {record.value}: where the operator names none,"
         " two platforms are active",
         fix=f'keep one name in [project.entry-points."{PLATFORM_GROUP}"]',
+    )
+    own = [
+        one for one in scan.records(PLATFORM_GROUP) if one.origin.distribution == record.origin.distribution
+    ]
+    beside = [one for one in own if one.name != subject.name]
+    named = [one for one in (record, *beside) if beside]
+    active = [
+        one.name for one in named if _activation(_place(one.value), None).get("asked", {}).get("answer")
+    ]
+    expect(
+        subject.name not in active or len(active) < 2,
+        f"where no platform is named, {' and '.join(map(repr, active))} of {record.origin} are active",
     )
 
 
@@ -178,26 +195,14 @@ _AGAIN = {"asked again": "again", "asked in a forked child": "forked", "asked in
 
 
 @check(
-    level=Level.PACKAGING, fix="let activate() depend on the machine alone, and keep no state between calls"
-)
-def activate_answers_alike(subject: Subject) -> None:
-    """`activate()` gives the same answer when it is asked again, in a forked child, and in a thread that is not the
-    process's first: a program may make its engine there."""
-    told = activation(subject)
-    first = _answer(told["asked"])
-    for when, which in _AGAIN.items():
-        other = told[which]
-        answer = _answer(other)
-        expect(answer == first, f"activate() answered {first}; {when}, {answer}")
-
-
-@check(
     level=Level.PACKAGING,
     fix='return "pkg.mod:Class", or None; or raise sglang_platform.core.PlatformUnavailable with the reason',
 )
 def activate_answers_in_form(subject: Subject) -> None:
-    """`activate()` answers with the place of a class, or declines; it raises nothing else."""
-    asked = activation(subject)["asked"]
+    """`activate()` answers with the place of a class, or declines; it raises nothing else. So it does when it is asked
+    again, in a forked child, and in a thread that is not the process's first: a program may make its engine there."""
+    told = activation(subject)
+    asked = told["asked"]
     if "raised" in asked:
         raise CheckFailed(
             f"activate() raises {asked['raised']}\n{_last_place(asked['trace'])}",
@@ -209,6 +214,14 @@ def activate_answers_in_form(subject: Subject) -> None:
         isinstance(answer, str) and LOCATION.fullmatch(answer) and {".", ":"} & set(answer)
     )
     expect(good, f"activate() answered {answer!r}, which names no class")
+    first = _answer(asked)
+    for when, which in _AGAIN.items():
+        again = _answer(told[which])
+        expect(
+            again == first,
+            f"activate() answered {first}; {when}, {again}",
+            fix="let activate() depend on the machine alone, and keep no state between calls",
+        )
 
 
 @check(
@@ -271,26 +284,3 @@ def _answer(asked: dict[str, Any]) -> str:
     if "declined" in asked:
         return f"by declining ({asked['declined']})"
     return repr(asked["answer"])
-
-
-@check(
-    level=Level.PACKAGING,
-    fix="register one name, and choose the class in its function; or let each function decline where the machine has"
-    " another device than its own",
-)
-def one_platform_is_active(subject: Subject) -> None:
-    """Where no platform is named, no other entry point of the distribution is active together with this one: the host
-    refuses to choose."""
-    record = installed(subject)
-    own = [
-        one for one in scan.records(PLATFORM_GROUP) if one.origin.distribution == record.origin.distribution
-    ]
-    beside = [one for one in own if one.name != subject.name]
-    named = [one for one in (record, *beside) if beside]
-    active = [
-        one.name for one in named if _activation(_place(one.value), None).get("asked", {}).get("answer")
-    ]
-    expect(
-        subject.name not in active or len(active) < 2,
-        f"where no platform is named, {' and '.join(map(repr, active))} of {record.origin} are active",
-    )
