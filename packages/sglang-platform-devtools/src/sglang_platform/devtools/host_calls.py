@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.source.values import dotted, shortened
 
-__all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
+__all__ = ["Call", "call_of", "calls_of", "first_not_taken", "taken_apart"]
 
 _LONGEST = 180
 
@@ -87,27 +87,6 @@ def first_not_taken(
                 return one
             of_a_device = of_a_device or one
     return of_a_device
-
-
-def signature_of(arguments: ast.arguments, leave_out: int = 0) -> inspect.Signature:
-    """The signature of `arguments` without the first `leave_out` parameters, such as `self`."""
-    kinds = inspect.Parameter
-    positional = [
-        *((one, kinds.POSITIONAL_ONLY) for one in arguments.posonlyargs),
-        *((one, kinds.POSITIONAL_OR_KEYWORD) for one in arguments.args),
-    ]
-    first_default = len(positional) - len(arguments.defaults)
-    found = [
-        kinds(one.arg, kind, default=None if place >= first_default else kinds.empty)
-        for place, (one, kind) in enumerate(positional)
-    ][leave_out:]
-    if arguments.vararg is not None:
-        found.append(kinds(arguments.vararg.arg, kinds.VAR_POSITIONAL))
-    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found.append(kinds(one.arg, kinds.KEYWORD_ONLY, default=kinds.empty if default is None else None))
-    if arguments.kwarg is not None:
-        found.append(kinds(arguments.kwarg.arg, kinds.VAR_KEYWORD))
-    return inspect.Signature(found)
 
 
 def _called(call: ast.Call) -> str:

@@ -13,10 +13,9 @@ from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.changes import is_ours
 from sglang_platform.devtools.doctor.platform_location import returned_texts, returns_of
-from sglang_platform.devtools.host_calls import signature_of
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.signatures import yields
+from sglang_platform.devtools.source.signatures import signature_of, yields
 
 __all__ = ["examine_entry_functions"]
 

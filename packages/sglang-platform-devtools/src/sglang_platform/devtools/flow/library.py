@@ -24,9 +24,8 @@ from sglang_platform.devtools.flow.values import (
     is_neutral,
     unknown_of,
 )
-from sglang_platform.devtools.host_calls import signature_of
 from sglang_platform.devtools.source.answers import Absent
-from sglang_platform.devtools.source.signatures import decorators
+from sglang_platform.devtools.source.signatures import decorators, signature_of
 
 __all__ = ["COMPARISONS", "Missing", "NamesOf", "attribute_of", "call_library", "is_plain"]
 

@@ -10,10 +10,10 @@ import ast
 
 from sglang_platform.core.hooks.targets import Target
 from sglang_platform.core.hooks.types import HookType
-from sglang_platform.devtools.host_calls import first_not_taken, signature_of
+from sglang_platform.devtools.host_calls import first_not_taken
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Definition
-from sglang_platform.devtools.source.signatures import FunctionNode, decorators
+from sglang_platform.devtools.source.signatures import FunctionNode, decorators, signature_of
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["call_not_taken", "cut_at_its_last_dot", "fault_of_registry"]

@@ -1,9 +1,10 @@
-"""Functions as the source writes them: their decorators, their parameters, whether they yield."""
+"""Functions as the source writes them: their decorators, their parameters, whether they yield; what differs of two."""
 
 from __future__ import annotations
 
 import ast
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ __all__ = [
     "is_documentation",
     "only_refuses",
     "own_nodes",
+    "signature_of",
+    "what_differs",
     "yields",
 ]
 
@@ -67,3 +70,58 @@ def bare_parameters(arguments: ast.arguments, default: Callable[[ast.expr], ast.
     bare.defaults = [default(one) for one in bare.defaults]
     bare.kw_defaults = [None if one is None else default(one) for one in bare.kw_defaults]
     return bare
+
+
+def signature_of(arguments: ast.arguments, leave_out: int = 0) -> inspect.Signature:
+    """The signature of `arguments` without the first `leave_out` parameters, such as `self`."""
+    kinds = inspect.Parameter
+    positional = [
+        *((one, kinds.POSITIONAL_ONLY) for one in arguments.posonlyargs),
+        *((one, kinds.POSITIONAL_OR_KEYWORD) for one in arguments.args),
+    ]
+    first_default = len(positional) - len(arguments.defaults)
+    found = [
+        kinds(one.arg, kind, default=None if place >= first_default else kinds.empty)
+        for place, (one, kind) in enumerate(positional)
+    ][leave_out:]
+    if arguments.vararg is not None:
+        found.append(kinds(arguments.vararg.arg, kinds.VAR_POSITIONAL))
+    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found.append(kinds(one.arg, kinds.KEYWORD_ONLY, default=kinds.empty if default is None else None))
+    if arguments.kwarg is not None:
+        found.append(kinds(arguments.kwarg.arg, kinds.VAR_KEYWORD))
+    return inspect.Signature(found)
+
+
+def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
+    """The differences that affect a caller or an override, in words; None if both accept the same."""
+    before, after = _described(old), _described(new)
+    if list(before.items()) == list(after.items()):
+        return None
+    added = [
+        text + ("" if "=..." in text or name.startswith("*") else ", which it requires")
+        for name, text in after.items()
+        if name not in before
+    ]
+    gone = [name for name in before if name not in after]
+    changed = [f"{text} is {after[name]}" for name, text in before.items() if after.get(name, text) != text]
+    parts = [f"it takes {', '.join(added)}"] if added else []
+    parts += [f"it no longer takes {', '.join(gone)}"] if gone else []
+    parts += changed
+    return "; ".join(parts) or f"the order of its parameters is {', '.join(after)}"
+
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: " (by position only)",
+    inspect.Parameter.KEYWORD_ONLY: " (by name only)",
+}
+_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def _described(signature: inspect.Signature) -> dict[str, str]:
+    """Each parameter in order, for a message: ``x``, ``x=...``, ``*args``, ``x (by name only)``."""
+    found = {}
+    for one in signature.parameters.values():
+        name = _STARS.get(one.kind, "") + one.name
+        found[name] = name + ("" if one.default is one.empty else "=...") + _KINDS.get(one.kind, "")
+    return found

@@ -9,6 +9,7 @@ import re
 from sglang_platform.core.contract.drift import older_name
 from sglang_platform.core.installed.address import nearest
 from sglang_platform.devtools.host_calls import first_not_taken
+from sglang_platform.devtools.source.signatures import what_differs
 from sglang_platform.devtools.source.values import shortened
 from sglang_platform.devtools.upgrade.compare_names import goes_on, if_guarded, side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
@@ -22,7 +23,6 @@ from sglang_platform.devtools.upgrade.shapes import (
     parameters_of,
     shown,
     values_of,
-    what_differs,
     where_arguments_go,
 )
 from sglang_platform.devtools.upgrade.sides import Sides
@@ -62,7 +62,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     if was is None or now is None or (differs := what_differs(was, now)) is None:
         return None
     verdict: Verdict = "look"
-    what, fix = f"{name} {differs}", f"write def {shown(name, now, new.node)}"
+    what, fix = f"{name}: {differs}", f"write def {shown(name, now, new.node)}"
     missing = _not_taken(now, coupling.mine) if coupling.mine is not None else None
     if coupling.mine is not None and missing is None:
         verdict, fix = "fits", "nothing: the plugin's takes it"
@@ -161,7 +161,7 @@ def signature_change(
         verdict, fix = "breaks", f"its arguments go to {', '.join(go)}; give them by name: {call.text}"
     else:
         verdict, fix = "fits", "nothing has to be written: the call goes with both"
-    return change_of(coupling, verdict, "signature", f"{name} {what}", was, now, fix)
+    return change_of(coupling, verdict, "signature", f"{name}: {what}", was, now, fix)
 
 
 def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sglang_platform.core.installed.address import Address
-from sglang_platform.devtools.host_calls import signature_of
 from sglang_platform.devtools.source.module import Module
-from sglang_platform.devtools.source.signatures import decorators
+from sglang_platform.devtools.source.signatures import decorators, signature_of
 
 __all__ = ["Function", "HostClass", "HostMember", "members_of"]
 

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator
 
 from sglang_platform.devtools.hook_check.returns import values_given
-from sglang_platform.devtools.host_calls import Call, signature_of
-from sglang_platform.devtools.source.signatures import decorators, own_nodes
+from sglang_platform.devtools.host_calls import Call
+from sglang_platform.devtools.source.signatures import decorators, own_nodes, signature_of
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.members import Function, HostMember
 
@@ -19,7 +19,6 @@ __all__ = [
     "parameters_of",
     "shown",
     "values_of",
-    "what_differs",
     "where_arguments_go",
 ]
 
@@ -55,67 +54,6 @@ def shown(name: str, signature: inspect.Signature | None, node: ast.AST | None =
         parts.append(one.name + ("" if one.default is _Kinds.empty else "=..."))
     before = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
     return f"{before}{name}({', '.join(parts)})"
-
-
-def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
-    """The differences that affect a caller or an override, in words; None if both accept the same."""
-    before, after = dict(old.parameters), dict(new.parameters)
-    if [(one.name, one.kind, one.default is _Kinds.empty) for one in before.values()] == [
-        (one.name, one.kind, one.default is _Kinds.empty) for one in after.values()
-    ]:
-        return None
-    added = [one for name, one in after.items() if name not in before]
-    gone = [name for name in before if name not in after]
-    parts = []
-    renamed = _renamed(old, new)
-    if renamed:
-        parts += [f"{one} is now called {other}" for one, other in renamed.items()]
-        added = [one for one in added if one.name not in renamed.values()]
-        gone = [name for name in gone if name not in renamed]
-    if added:
-        parts.append("takes " + ", ".join(_word(one) for one in added))
-    if gone:
-        parts.append("no longer takes " + ", ".join(gone))
-    for name, one in before.items():
-        other = after.get(name)
-        if other is None:
-            continue
-        if (one.default is _Kinds.empty) != (other.default is _Kinds.empty):
-            parts.append(
-                f"{name} " + ("has to be given" if other.default is _Kinds.empty else "may be left out")
-            )
-        if one.kind != other.kind:
-            parts.append(f"{name} is taken {_KIND_WORDS[other.kind]}")
-    if not parts:
-        parts.append(f"the order of its parameters is {', '.join(after)}")
-    return "; ".join(parts)
-
-
-_KIND_WORDS = {
-    _Kinds.KEYWORD_ONLY: "by name only",
-    _Kinds.POSITIONAL_ONLY: "by position only",
-    _Kinds.POSITIONAL_OR_KEYWORD: "by position or name",
-    _Kinds.VAR_POSITIONAL: "as *args",
-    _Kinds.VAR_KEYWORD: "as **kwargs",
-}
-
-
-def _word(one: inspect.Parameter) -> str:
-    stars = "*" if one.kind is _Kinds.VAR_POSITIONAL else "**" if one.kind is _Kinds.VAR_KEYWORD else ""
-    needed = one.default is _Kinds.empty and not stars
-    return f"{stars}{one.name}" + (", which has to be given" if needed else "")
-
-
-def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
-    """Parameters that were only renamed: same number, same positions."""
-    before, after = list(old.parameters.values()), list(new.parameters.values())
-    if len(before) != len(after):
-        return {}
-    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one.name != other.name]
-    names = set(old.parameters) & set(new.parameters)
-    if any(one.name in names or other.name in names or one.kind != other.kind for one, other in pairs):
-        return {}
-    return {one.name: other.name for one, other in pairs}
 
 
 def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
