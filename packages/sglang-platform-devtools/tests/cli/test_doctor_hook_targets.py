@@ -126,7 +126,7 @@ def test_what_cannot_be_checked_is_counted(command) -> None:
         command,
         "from sglang_platform.core import HookRegistry\n"
         "def register():\n"
-        "    for target in ('some_engine:' + name for name in ('a', 'b')):\n"
+        "    for target in ('some_engine:' + name for name in names_of_today()):\n"
         "        HookRegistry.register(target, print)\n"
         "    HookRegistry.register('sglang.srt.managers.scheduler:Scheduler.run', print)\n",
     )

@@ -67,6 +67,16 @@ FOUND = {
         HookType.BEFORE,
         "h",
     ),
+    "a generator of literals": (
+        "def h(r): pass\nfor t in ('m:' + name for name in ('f',)):\n    HookRegistry.register(t, h)",
+        HookType.AFTER,
+        "h",
+    ),
+    "a class attribute": (
+        "class Hooks:\n    TARGET = 'm:f'\n    def load(self): HookRegistry.register(self.TARGET, lambda r: r)",
+        HookType.AFTER,
+        "lambda r: r",
+    ),
     "a method": (
         "class Hooks:\n    def h(r): pass\nHookRegistry.register('m:f', Hooks.h)",
         HookType.AFTER,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sglang_platform.core.discovery import current
@@ -12,9 +13,9 @@ from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
-from sglang_platform.devtools.change_reader import read_source
 from sglang_platform.devtools.flow.host import Host
 from sglang_platform.devtools.flow.program import Program
+from sglang_platform.devtools.flow.values import LineReach
 from sglang_platform.devtools.registrations import StandIn, WantedHook
 from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
@@ -22,6 +23,7 @@ from sglang_platform.devtools.source.tree import SourceTree
 __all__ = [
     "OURS",
     "Changes",
+    "changes_in",
     "changes_of_installed",
     "is_ours",
     "packages_of",
@@ -29,6 +31,8 @@ __all__ = [
     "read_changes",
     "read_hooks",
 ]
+
+_REGISTERS = re.compile(rb"plugin_hook|HookRegistry|hook_registry")
 
 _NAMES = ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
 OURS = frozenset(f"sglang-platform-{name}" for name in _NAMES)
@@ -38,11 +42,12 @@ _OUR_PACKAGES = tuple(f"sglang_platform.{name.replace('-', '_')}." for name in _
 
 
 class Changes(NamedTuple):
-    """`unread`: places whose target the source does not show, as ``file:line``."""
+    """`unread`: places whose target the source does not show, as ``file:line``. `reach`: whether a hook's line runs."""
 
     hooks: tuple[WantedHook, ...]
     stand_ins: tuple[StandIn, ...]
     unread: tuple[str, ...]
+    reach: Mapping[WantedHook, LineReach]
 
 
 class PluginHooks(NamedTuple):
@@ -58,27 +63,45 @@ def read_changes(source: SourceTree, plugin: str | None = None, host: Host | Non
     `host`: hooks that the plugin does not register beside this release are left out, and those of which the source
     does not show it are not required.
     """
-    hooks, stand_ins, unread = read_source(source, plugin)
-    if host is not None and hooks:
-        flow = Program(source, host)
-        reached = [(one, flow.reach_of_place(one.where or "").kind) for one in hooks]
-        hooks = [
-            one._replace(required=one.required and kind == "runs") for one, kind in reached if kind != "never"
-        ]
+    found = changes_in(Program(source, host), plugin)
+    if host is None:
+        return found
+    hooks = (one._replace(required=one.required and found.reach[one].kind == "runs") for one in found.hooks)
+    return found._replace(hooks=tuple(hooks))
+
+
+def changes_in(flow: Program, plugin: str | None) -> Changes:
+    """The changes of a plugin whose control flow was followed; tests are left out."""
+    reach = {one._replace(plugin=plugin): line for one, line in flow.hooks.items()}
+    unread = sorted(flow.unread_changes, key=lambda one: one.is_write)
     return Changes(
-        tuple(dict.fromkeys(sorted(hooks, key=lambda one: one.written))),
-        tuple(dict.fromkeys(stand_ins)),
-        tuple(dict.fromkeys(one.place for one in sorted(unread, key=lambda one: one.is_write))),
+        tuple(sorted(reach, key=lambda one: (one.written, *_line(one.where or "")))),
+        tuple(flow.stand_ins),
+        (*_unparsed(flow.tree), *dict.fromkeys(one.place for one in unread)),
+        reach,
     )
 
 
 def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
     """The registered hooks, without monkey-patches."""
-    hooks, _, unread = read_source(source, plugin)
-    return PluginHooks(
-        tuple(dict.fromkeys(one for one in hooks if not one.written)),
-        tuple(dict.fromkeys(one.place for one in unread if not one.is_write)),
-    )
+    flow = Program(source)
+    hooks = tuple(one for one in changes_in(flow, plugin).hooks if not one.written)
+    unread = (one.place for one in flow.unread_changes if not one.is_write)
+    return PluginHooks(hooks, (*_unparsed(source), *unread))
+
+
+def _line(place: str) -> tuple[str, int]:
+    path, _, line = place.rpartition(":")
+    return path, int(line)
+
+
+def _unparsed(source: SourceTree) -> list[str]:
+    """The files that may register hooks and cannot be parsed."""
+    return [
+        f"{source.path(name)} (it cannot be parsed)"
+        for name in source.served()
+        if _REGISTERS.search(source.text(name)) and source.module(name) is None
+    ]
 
 
 def is_ours(origin: PluginOrigin) -> bool:

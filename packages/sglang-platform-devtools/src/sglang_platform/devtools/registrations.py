@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.source.signatures import FunctionNode
 
-__all__ = ["StandIn", "UnreadPlace", "WantedHook", "WrittenHook", "parameters_of"]
+__all__ = ["StandIn", "UnreadPlace", "WantedHook", "WrittenHook"]
 
 
 class WrittenHook(NamedTuple):
@@ -48,8 +48,3 @@ class UnreadPlace(NamedTuple):
 
     place: str
     is_write: bool = False
-
-
-def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The names of the positional parameters."""
-    return [one.arg for one in (*node.args.posonlyargs, *node.args.args)]

@@ -19,8 +19,8 @@ from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.mm import MMPlatform
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.installed.address import Address
-from sglang_platform.devtools.plugin_names import PluginNames
 from sglang_platform.devtools.source.answers import Definition
+from sglang_platform.devtools.source.constants import constant_text
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import Module
@@ -124,7 +124,7 @@ class ShapeBuilder:
         statement = copy.copy(node)
         statement.bases = [ast.Name(name, ast.Load()) for name in names]
         statement.keywords, statement.decorator_list = [], []
-        statement.body = [*_body(found, bases, PluginNames(module, self._lookup)), ast.Pass()]
+        statement.body = [*_body(found, bases, self._lookup), ast.Pass()]
         # The contract's checks read which names the methods use, and the methods are empty.
         mentioned = sorted({one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)})
         statement.body += ast.parse(f"def __mentioned__(): {'; '.join(mentioned) or 'pass'}").body
@@ -187,7 +187,7 @@ def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _body(found: ReadClass, bases: tuple[type, ...], constants: PluginNames) -> list[ast.stmt]:
+def _body(found: ReadClass, bases: tuple[type, ...], lookup: Lookup) -> list[ast.stmt]:
     """A statement for each public name and each method of the class, names set from outside the class body included."""
     nodes = {name: bindings[-1].node for name, bindings in found.scope.names.items()}
     nodes.update(dict.fromkeys(found.module.scope.set_on.get(found.scope.node.name, ())))
@@ -205,7 +205,8 @@ def _body(found: ReadClass, bases: tuple[type, ...], constants: PluginNames) -> 
                 empty.type_params = []
             body.append(ast.copy_location(empty, node))
         else:
-            text = constants.text(node, {}) if isinstance(node, ast.Name | ast.Attribute) else None
+            is_alias = isinstance(node, ast.Name | ast.Attribute)
+            text = constant_text(lookup, found.module, node) if is_alias else None
             value = _value(node, name, bases, known) if text is None else ast.Constant(text)
             assignment = ast.Assign([ast.Name(name, ast.Store())], value)
             body.append(ast.copy_location(assignment, node or found.scope.node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sglang_platform.core.discovery import current, scan
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
@@ -14,10 +14,9 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.conditions import decided
+from sglang_platform.devtools.source.constants import constant_text
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.signatures import own_nodes
-from sglang_platform.devtools.source.values import Unreadable, dotted, evaluate
 
 __all__ = ["PlatformLocation", "platform_locations", "returned_texts", "returns_of"]
 
@@ -70,7 +69,7 @@ def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]
         return
     for function in answer.nodes:
         for returned in returns_of(function):
-            text = _text(lookup, home, returned)
+            text = constant_text(lookup, home, returned)
             if text is not None and LOCATION.fullmatch(text) and {".", ":"} & set(text):
                 yield text
 
@@ -86,22 +85,3 @@ def _answers(value: ast.IfExp) -> list[ast.expr]:
     """The branches of a conditional expression that some process takes."""
     answer = decided(value.test)
     return [*([value.body] if answer is not False else ()), *([value.orelse] if answer is not True else ())]
-
-
-def _text(lookup: Lookup, module: Module, node: ast.expr) -> str | None:
-    """The string value of an expression of literals and constants, those of other modules included."""
-
-    def constant(path: tuple[str, ...] | None) -> Any:
-        found = lookup.find(Address(module.name, path)) if path is not None else None
-        home = lookup.module_of(found) if isinstance(found, Definition) else None
-        if isinstance(found, Definition) and home is not None and isinstance(found.node, ast.expr):
-            text = _text(lookup, home, found.node)
-            if text is not None and found.node is not node:
-                return text
-        raise Unreadable
-
-    try:
-        value = evaluate(node, lambda name: constant((name,)), lambda one: constant(dotted(one)))
-    except (Unreadable, RecursionError):
-        return None
-    return value if isinstance(value, str) else None

@@ -8,7 +8,7 @@ the plugin have values here; a condition without a value has two branches. Each 
     library     builtins and the standard library    statements   order, branches, loops; `ends`, `matching`
     evaluation  what all parts share                 functions    what a call of the plugin's function returns
     operators   comparisons, `and`, sums, indices    imports      modules of the host and of the plugin
-    calls       calls, attributes of objects         program      a whole plugin, and the results
-    expressions the value of an expression           mentions     the names that the plugin sets or reads
-    guards      which exceptions a handler takes
+    calls       calls, attributes of objects         changes      hooks and patches of the host
+    expressions the value of an expression           program      a whole plugin, and the results
+    guards      which exceptions a handler takes     mentions     the names that the plugin sets or reads
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import ItemsView, KeysView, ValuesView
+from dataclasses import replace
 from typing import Any
 
 from sglang_platform.devtools.flow.evaluation import text_of
@@ -16,6 +18,7 @@ from sglang_platform.devtools.flow.library import (
 from sglang_platform.devtools.flow.operators import SIMPLE_FORMAT, Operators
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
+    UNREAD_WORDS,
     Bound,
     External,
     Function,
@@ -49,8 +52,10 @@ class Calls(Operators):
             case NamesOf() | Function():
                 return Bound(owner, name)
             case UnknownValue(part=HostObject() as part):
-                answer = self.host.attribute(part, name)
-                return UnknownValue(owner.why, answer if isinstance(answer, HostObject) else None)
+                answer = self.host.attribute(part, name) if part.exists else None
+                found = answer if isinstance(answer, HostObject) else getattr(answer, "part", None)
+                lost = HostObject(f"{part.full}.{name}", is_module=False, exists=False)
+                return UnknownValue(owner.why, found or lost)
             case UnknownValue():
                 return UnknownValue(owner.why)
             case HostObject() | Bound():
@@ -91,7 +96,9 @@ class Calls(Operators):
         words = {one.arg: self.value(one.value, path) for one in node.keywords if one.arg is not None}
         for one in node.keywords:
             if one.arg is None:
-                self.value(one.value, path)
+                found = self.value(one.value, path)
+                plain = isinstance(found, dict) and all(isinstance(key, str) for key in found)
+                words |= found if plain else {UNREAD_WORDS: UNKNOWN}
         if any(isinstance(one, ast.Starred) for one in node.args):
             args = self._spread(node.args, path)
         return self.result(node, called, args, words, path)
@@ -128,12 +135,13 @@ class Calls(Operators):
             case HostObject():
                 self.host_uses += 1
                 return unknown_of(otherwise=text_of(node))
-            case UnknownValue(part=HostObject()):
+            case UnknownValue(part=HostObject(exists=True)):
                 return unknown_of(called, otherwise=text_of(node))
             case UnknownValue():
                 return unknown_of(called, *args, *words.values())
         if callable(called) and all(map(is_plain, (*args, *words.values()))):
-            return self._known(lambda: called(*args, **words), node, path)
+            found = self._known(lambda: called(*args, **words), node, path)
+            return list(found) if isinstance(found, KeysView | ValuesView | ItemsView) else found
         return unknown_of(*args, *words.values())
 
     def _library(self, node: ast.expr, full: str, args: list[Any], words: dict[str, Any], path: Path) -> Any:
@@ -170,7 +178,7 @@ class Calls(Operators):
     @staticmethod
     def _retold(found: Any, node: ast.expr) -> Any:
         """An unknown answer, named by its own expression."""
-        return found._replace(why=text_of(node)) if isinstance(found, UnknownValue) and found.why else found
+        return replace(found, why=text_of(node)) if isinstance(found, UnknownValue) and found.why else found
 
     def instance(self, cls: PluginClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
         made = PluginObject(cls)
@@ -183,5 +191,6 @@ class Calls(Operators):
                 for one in cls.node.body
                 if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
             ]
-            made.names = {**dict(zip(fields, args, strict=False)), **words}
+            unread = dict.fromkeys(fields, UNKNOWN) if UNREAD_WORDS in words else {}
+            made.names = {**unread, **dict(zip(fields, args, strict=False)), **words}
         return made

@@ -9,6 +9,7 @@ from sglang_platform.devtools.flow.handlers import Handlers
 from sglang_platform.devtools.flow.values import (
     External,
     Function,
+    HookDecorator,
     Namespace,
     Path,
     PluginClass,
@@ -45,6 +46,8 @@ class Definitions(Handlers):
                     last = full.rpartition(".")[2]
                     if last in _TRANSPARENT and isinstance(found, Function):
                         found.kind = "property" if last == "cached_property" else last
+                case HookDecorator():
+                    self.result(decorator, by, [found], {}, path)
                 case Function() if isinstance(found, Function | PluginClass):
                     self.wrapped.add(id(node))
                     made = self.call(by, [found], {}, path)

@@ -17,6 +17,7 @@ from sglang_platform.devtools.flow.values import (
     Function,
     HostObject,
     Namespace,
+    Partial,
     Path,
     PluginClass,
     PluginObject,
@@ -78,6 +79,8 @@ class Evaluation(abc.ABC):
                     self.escaped.add(id(function.node))
                 case list() | tuple():
                     self.escape(*one)
+                case Partial(function=function, args=args, words=words):
+                    self.escape(function, *args, *words.values())
                 case dict():
                     self.escape(*one.values())
 
@@ -134,10 +137,11 @@ class Evaluation(abc.ABC):
                     self.value(target.slice, path)
 
     def _missing(
-        self, node: ast.expr, target: str, error: type[BaseException], absent: Absent, path: Path
+        self, node: ast.AST, target: str, error: type[BaseException], absent: Absent, path: Path
     ) -> Any:
+        """Record the use of a name that the host lacks, and go on with what has its name."""
         self.fail(Fault(path.scope.module, node, target, absent.why, absent.nearest), error, path)
-        return UNKNOWN
+        return UnknownValue(part=HostObject(target, is_module=False, exists=False))
 
     def _known(self, ask: Any, node: ast.expr, path: Path) -> Any:
         """The answer of Python to known values."""

@@ -11,6 +11,7 @@ from sglang_platform.devtools.flow.host import HostAnswers
 from sglang_platform.devtools.flow.statements import Statements
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
+    UNREAD_WORDS,
     Function,
     HostObject,
     Namespace,
@@ -119,7 +120,7 @@ class Functions(Statements):
                 names[one.arg] = UNKNOWN
         if args is None:
             return names | words
-        names |= function.defaults
+        names |= function.defaults if UNREAD_WORDS not in words else {}
         names |= dict(zip(positional, args, strict=False))
         if arguments.vararg is not None and len(args) >= len(positional):
             names[arguments.vararg.arg] = tuple(args[len(positional) :])

@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sglang_platform.devtools.flow.values import External, PluginClass, UnknownValue
+from sglang_platform.devtools.flow.values import External, LineReach, PluginClass, UnknownValue
 from sglang_platform.devtools.source.values import dotted
 
-__all__ = ["Frame", "ends_process", "errors_of", "first_stand_in", "leaves", "survives"]
+__all__ = ["Frame", "ends_process", "errors_of", "first_stand_in", "leaves", "reach_of", "survives"]
 
 Errors = tuple[type[BaseException], ...]
 
@@ -32,6 +32,18 @@ def survives(frames: Iterable[Frame], error: type[BaseException]) -> bool | None
     """Whether one of the frames handles an exception; None if the source does not show it."""
     answers = {one.handles(error) for one in frames}
     return True if True in answers else None if None in answers else False
+
+
+def reach_of(unsure: str, frames: tuple[Frame, ...], error: type[BaseException]) -> LineReach:
+    """Whether a line runs within these frames, and whether the plugin goes on after its error."""
+    handled = survives(frames, error)
+    if handled:
+        line = next(one for one in reversed(frames) if one.handles(error)).stand_ins
+        return LineReach("survived", f"the stand-ins from line {line} on are taken" if line else "")
+    if handled is None:
+        frame = next(one for one in frames if one.handles(error) is None)
+        return LineReach("unsure", f"whether {frame.what} in line {frame.line} handles the error")
+    return LineReach("unsure", f"it runs if {unsure}") if unsure else LineReach("runs")
 
 
 def errors_of(value: Any) -> Errors | None:

@@ -65,7 +65,7 @@ class Handlers(Expressions):
             frames.append(Frame((BaseException,), node.lineno))
         before, uses = dict(path.scope.names), self.host_uses
         body = self.block(node.body, path._replace(frames=(*path.frames, *reversed(frames))))
-        asked = self.host_uses > uses
+        asked = self.host_uses > uses and self.host.is_known
         ends = [one for one in body.ends if one.kind != "raise"]
         raises: list[list[End]] = [[] for _ in node.handlers]
         for one in body.ends:

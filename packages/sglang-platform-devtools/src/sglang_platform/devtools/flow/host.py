@@ -10,7 +10,7 @@ from sglang_platform.devtools.flow.values import HostObject, UnknownValue
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["Host", "HostAnswers"]
+__all__ = ["AnyRelease", "Host", "HostAnswers"]
 
 _VERSIONS = {
     "sglang.__version__",
@@ -33,6 +33,8 @@ class Host(Protocol):
 
 class HostAnswers:
     """The names of the host as values. `written`: attributes that the plugin sets somewhere."""
+
+    is_known = True
 
     def __init__(self, host: Host, written: set[str]) -> None:
         self._host, self._written = host, written
@@ -62,22 +64,46 @@ class HostAnswers:
         ):
             return self.version
         if name in self._written:
-            return UnknownValue(full)
+            return _unknown(full)
         if self._host.tree.has(full):
             return HostObject(full)
         if owner.is_module and name.startswith("__") and name.endswith("__"):
-            return UnknownValue(full)
+            return _unknown(full)
         if not owner.is_module and not isinstance(owner.node, ast.ClassDef):
-            return UnknownValue(full)
+            return _unknown(full)
         answer = self._host.find(full)
         if isinstance(answer, Absent):
             return answer
         node = answer.node if isinstance(answer, Definition) else None
-        return (
-            HostObject(full, node, is_module=False) if isinstance(answer, Definition) else UnknownValue(full)
-        )
+        return HostObject(full, node, is_module=False) if isinstance(answer, Definition) else _unknown(full)
 
     def _near(self, package: str, name: str) -> list[str]:
         return [
             f"{package}.{one}" for one in nearest(name.rpartition(".")[2], self._host.tree.children(package))
         ]
+
+
+class AnyRelease(HostAnswers):
+    """A host that is not read: each of its names may exist, and any release may run."""
+
+    is_known = False
+
+    def __init__(self) -> None:
+        self.name = "sglang"
+
+    @property
+    def version(self) -> UnknownValue:
+        return UnknownValue("the version of the host")
+
+    def module(self, name: str) -> HostObject:
+        return HostObject(name)
+
+    def is_package(self, name: str) -> bool:
+        return True
+
+    def attribute(self, owner: HostObject, name: str) -> UnknownValue:
+        return _unknown(f"{owner.full}.{name}")
+
+
+def _unknown(full: str) -> UnknownValue:
+    return UnknownValue(full, HostObject(full, is_module=False))

@@ -10,7 +10,6 @@ from sglang_platform.devtools.flow.functions import Functions
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     External,
-    Fault,
     HostObject,
     Namespace,
     Path,
@@ -62,9 +61,7 @@ class Imports(Functions):
             self.host_uses += 1
             found = self.host.module(name)
             if isinstance(found, Absent):
-                fault = Fault(path.scope.module, node, name, found.why, found.nearest)
-                self.fail(fault, ModuleNotFoundError, path)
-                return UNKNOWN
+                return self._missing(node, name, ModuleNotFoundError, found, path)
             return found
         if self.tree.has(name):
             self.module(name, path)
@@ -77,19 +74,12 @@ class Imports(Functions):
             owner = self.host.module(source)
             if isinstance(owner, Absent):
                 target = source if name == "*" else f"{source}.{name}"
-                self.fail(
-                    Fault(path.scope.module, node, target, owner.why, owner.nearest),
-                    ModuleNotFoundError,
-                    path,
-                )
-                return UNKNOWN
+                return self._missing(node, target, ModuleNotFoundError, owner, path)
             if name == "*":
                 return UNKNOWN
             found = self.host.attribute(owner, name)
             if isinstance(found, Absent):
-                target = f"{source}.{name}"
-                self.fail(Fault(path.scope.module, node, target, found.why, found.nearest), ImportError, path)
-                return UNKNOWN
+                return self._missing(node, f"{source}.{name}", ImportError, found, path)
             return found
         if not self.tree.has(source):
             return False if name == "TYPE_CHECKING" else External(f"{source}.{name}")

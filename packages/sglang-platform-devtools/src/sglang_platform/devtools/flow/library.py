@@ -7,8 +7,9 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import Specifier, SpecifierSet
@@ -37,13 +38,15 @@ class Missing(Exception):
         self.target, self.error, self.absent = target, error, absent
 
 
-class NamesOf(NamedTuple):
+@dataclass(frozen=True)
+class NamesOf:
     """``dir(module)``, ``vars(module)``."""
 
     part: HostObject
 
 
-class Distribution(NamedTuple):
+@dataclass(frozen=True)
+class Distribution:
     """``importlib.metadata.distribution("sglang")``."""
 
     version: Any
@@ -122,7 +125,7 @@ def is_plain(value: Any) -> bool:
     """True for a known value that Python can be asked about."""
     if isinstance(value, UnknownValue | HostObject | External | Spec | Partial):
         return False
-    if isinstance(value, tuple | list | set | frozenset) and type(value) in (tuple, list, set, frozenset):
+    if type(value) in (tuple, list, set, frozenset):
         return all(map(is_plain, value))
     if isinstance(value, dict):
         return all(map(is_plain, value.values()))
@@ -258,7 +261,7 @@ def _get(host: HostAnswers, owner: Any, name: Any, *default: Any) -> Any:
 
 def _found(host: HostAnswers, name: str, full: str) -> Any:
     """``find_spec``: None for a missing module; a missing parent raises."""
-    if not host.is_hosts(name):
+    if not host.is_hosts(name) or not host.is_known:
         return UnknownValue()
     above = name.rpartition(".")[0]
     parent = host.module(above) if above else None

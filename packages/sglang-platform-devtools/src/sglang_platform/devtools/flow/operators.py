@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from typing import Any
 
 from sglang_platform.devtools.flow.evaluation import Evaluation, part_in, text_of
@@ -46,7 +47,7 @@ class Operators(Evaluation):
                 for one in (node.slice.lower, node.slice.upper, node.slice.step)
             ]
             if is_plain(owner) and isinstance(owner, str | list | tuple) and all(map(is_plain, ends)):
-                return owner[slice(*ends)]
+                return self._known(lambda: owner[slice(*ends)], node, path)
             return unknown_of(owner, *ends)
         key = self.value(node.slice, path)
         if isinstance(owner, External) and owner.full == "sys.modules" and isinstance(key, str):
@@ -119,7 +120,7 @@ class Operators(Evaluation):
                 path = path._replace(unsure=path.unsure or unknown_of(found).why)
         if not unknown:
             return found
-        return unknown[0] if len(node.values) == 1 else unknown_of(*unknown)._replace(part=part_in(unknown))
+        return unknown[0] if len(node.values) == 1 else replace(unknown_of(*unknown), part=part_in(unknown))
 
     def _branches(self, test: Any, body: list[ast.expr], orelse: list[ast.expr], path: Path) -> Any:
         answer = truth(test)

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from sglang_platform.devtools.flow.changes import HostChanges
 from sglang_platform.devtools.flow.functions import MOST_STATEMENTS
-from sglang_platform.devtools.flow.guards import survives
-from sglang_platform.devtools.flow.host import Host, HostAnswers
-from sglang_platform.devtools.flow.imports import Imports
+from sglang_platform.devtools.flow.guards import reach_of, survives
+from sglang_platform.devtools.flow.host import AnyRelease, Host, HostAnswers
 from sglang_platform.devtools.flow.mentions import mentioned, reset, written
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
@@ -30,9 +30,6 @@ from sglang_platform.devtools.source.tree import SourceTree
 __all__ = ["Failure", "Program"]
 
 
-_WORST = ("runs", "unsure", "survived", "never")
-
-
 class Failure(NamedTuple):
     """A use of a name that the host lacks. `root`: when it is reached, such as ``register() runs``."""
 
@@ -50,11 +47,11 @@ class Failure(NamedTuple):
         return f"{what} when {self.root}"
 
 
-class Program(Imports):
-    """A plugin, evaluated beside one release. `entries`: ``module:function`` of its entry points."""
+class Program(HostChanges):
+    """A plugin, evaluated beside one release, or any. `entries`: ``module:function`` of its entry points."""
 
-    def __init__(self, tree: SourceTree, host: Host, entries: Iterable[str] = ()) -> None:
-        super().__init__(HostAnswers(host, written(tree)))
+    def __init__(self, tree: SourceTree, host: Host | None = None, entries: Iterable[str] = ()) -> None:
+        super().__init__(HostAnswers(host, written(tree)) if host is not None else AnyRelease())
         self.reset = reset(tree)
         self._mentioned = mentioned(tree)
         self._objects: dict[int, PluginObject] = {}
@@ -74,21 +71,10 @@ class Program(Imports):
 
     def reach(self, node: ast.AST, error: type[BaseException] = ImportError) -> LineReach:
         """Whether a statement, a call or an attribute runs, and whether the plugin handles `error` there."""
-        found = [_reach(unsure, frames, error) for unsure, frames in self._visited.get(id(node), ())]
+        found = [reach_of(unsure, frames, error) for unsure, frames in self._visited.get(id(node), ())]
         if not found and self.count > MOST_STATEMENTS:
             return LineReach("unsure", "the plugin is too large to be followed")
-        return min(found, key=lambda one: _WORST.index(one.kind), default=LineReach("never"))
-
-    def reach_of_place(self, place: str) -> LineReach:
-        """Whether what begins at ``file:line`` runs."""
-        file, _, line = place.partition(" ")[0].rpartition(":")
-        module = next(
-            (self.tree.module(one) for one in self.tree.served() if self.tree.path(one) == file), None
-        )
-        if module is None or not line.isdigit():
-            return LineReach()
-        found = [self.reach(one) for one in module.nodes if getattr(one, "lineno", 0) == int(line)]
-        return min(found, key=lambda one: _WORST.index(one.kind), default=LineReach())
+        return min(found, key=lambda one: one.rank, default=LineReach("never"))
 
     def reach_around(self, module: Module, line: int) -> LineReach:
         """Whether the innermost statement around a line runs."""
@@ -189,11 +175,14 @@ class Program(Imports):
         if scope is None:
             self._scopes[name] = scope = _scope_of(module)
         inside = Path(scope, path.unsure, frames, root=path.root or f"{name} is imported")
+        calls, self.calls = self.calls, []
         try:
             found = self.block(module.tree.body, inside)
         except RecursionError:
             self.unread.append((module.path, "its expressions are nested too deeply"))
             return scope
+        finally:
+            self.calls = calls
         raised = next((one.raised for one in found.ends if one.kind == "raise" and one.raised), None)
         if found.path is None and raised is not None and frames:
             raise raised
@@ -204,7 +193,7 @@ class Program(Imports):
         node, owner = function.node, function.owner
         if id(node) in self.wrapped and id(node) not in self.unclear:
             return True
-        if id(node) in self.escaped:
+        if id(node) in self.escaped or not self.host.is_known:
             return False
         names = self._unreached_names()
         name = getattr(node, "name", "")
@@ -234,7 +223,7 @@ class Program(Imports):
     def _unreached_modules(self) -> set[str]:
         """The modules of the plugin that only code that does not run imports."""
         found = set()
-        for one in self.unreached:
+        for one in self.unreached if self.host.is_known else ():
             if id(one) in self._visited:
                 continue
             for part in ast.walk(one):
@@ -266,10 +255,10 @@ class Program(Imports):
         return survives(path.frames, error)
 
     def fail(self, fault: Fault, error: type[BaseException], path: Path) -> None:
-        reach = _reach(path.unsure, path.frames, error)
+        reach = reach_of(path.unsure, path.frames, error)
         key = (id(fault.node), fault.target)
         known = self._failures.get(key)
-        if known is None or _WORST.index(reach.kind) < _WORST.index(known.reach.kind):
+        if known is None or reach.rank < known.reach.rank:
             self._failures[key] = Failure(fault, error, reach, path.root)
         if reach.kind == "survived":
             raise Raises(error, fault)
@@ -279,17 +268,6 @@ class Program(Imports):
         if scope is not None and name in scope.names:
             return scope.names[name]
         return PluginModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else UNKNOWN
-
-
-def _reach(unsure: str, frames: tuple[Any, ...], error: type[BaseException]) -> LineReach:
-    handled = survives(frames, error)
-    if handled:
-        line = next(one for one in reversed(frames) if one.handles(error)).stand_ins
-        return LineReach("survived", f"the stand-ins from line {line} on are taken" if line else "")
-    if handled is None:
-        frame = next(one for one in frames if one.handles(error) is None)
-        return LineReach("unsure", f"whether {frame.what} in line {frame.line} handles the error")
-    return LineReach("unsure", f"it runs if {unsure}") if unsure else LineReach("runs")
 
 
 def _scope_of(module: Module) -> Namespace:

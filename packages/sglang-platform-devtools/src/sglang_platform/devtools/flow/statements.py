@@ -35,8 +35,9 @@ class Statements(Definitions):
             ends += found.ends
             if found.path is None:
                 self.unreached += body[place + 1 :]
-                return Ends(None, ends)
-            path = found.path
+                if self.host.is_known or path.scope.parent is not None:
+                    return Ends(None, ends)
+            path = found.path or path
         return Ends(path, ends)
 
     def _statement(self, node: ast.stmt, path: Path) -> Ends:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from sglang_platform.devtools.source.module import Module
 
 __all__ = [
     "UNKNOWN",
+    "UNREAD_WORDS",
     "Bound",
     "External",
     "Fault",
     "Function",
+    "HookDecorator",
     "HostObject",
     "LineReach",
     "Namespace",
@@ -34,7 +36,8 @@ __all__ = [
 ]
 
 
-class UnknownValue(NamedTuple):
+@dataclass(frozen=True)
+class UnknownValue:
     """A value that the source does not show."""
 
     why: str = ""
@@ -43,21 +46,28 @@ class UnknownValue(NamedTuple):
     """The part of the host that it is, unless it is None or a stand-in."""
 
 
-class HostObject(NamedTuple):
+@dataclass(frozen=True)
+class HostObject:
     """A module of the host, or a name of one, by its full name."""
 
     full: str
     node: ast.AST | None = None
     is_module: bool = True
+    exists: bool = True
+    """False for a name that the release lacks: what follows its failure is read all the same."""
 
 
 UNKNOWN = UnknownValue()
+
+UNREAD_WORDS = "**"
+"""Among the keywords of a call: there are more, which the source does not show."""
 
 _LOOKS_AROUND = {"importlib", "pkgutil", "inspect"}
 """Standard modules that may be asked about the host."""
 
 
-class External(NamedTuple):
+@dataclass(frozen=True)
+class External:
     """A name of Python, of the standard library, or of another distribution."""
 
     full: str
@@ -109,11 +119,13 @@ class PluginObject:
     names: dict[str, Any] = field(default_factory=dict)
 
 
-class PluginModule(NamedTuple):
+@dataclass(frozen=True)
+class PluginModule:
     name: str
 
 
-class Partial(NamedTuple):
+@dataclass(frozen=True)
+class Partial:
     """``functools.partial(function, ...)``."""
 
     function: Any
@@ -121,17 +133,29 @@ class Partial(NamedTuple):
     words: dict[str, Any]
 
 
-class Spec(NamedTuple):
+@dataclass(frozen=True)
+class Spec:
     """What `find_spec` gives for a module that exists."""
 
     name: str
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True)
+class Bound:
     """A method that is not called yet; `owner` is a plain value, an External, an PluginObject or a class."""
 
     owner: Any
     name: Any
+
+
+@dataclass(frozen=True)
+class HookDecorator:
+    """``plugin_hook(target, type)``, which registers the function that it is given."""
+
+    node: ast.Call
+    args: list[Any]
+    words: dict[str, Any]
+    on_host: bool
 
 
 class Fault(NamedTuple):
@@ -156,6 +180,11 @@ class LineReach(NamedTuple):
 
     kind: Literal["runs", "unsure", "survived", "never"] = "runs"
     why: str = ""
+
+    @property
+    def rank(self) -> int:
+        """The order of several reaches of one line: the surest counts."""
+        return ("runs", "unsure", "survived", "never").index(self.kind)
 
 
 class Path(NamedTuple):
@@ -200,7 +229,7 @@ def joined(one: Any, other: Any, why: str = "") -> Any:
     parts = [
         value if isinstance(value, HostObject) else getattr(value, "part", None) for value in (one, other)
     ]
-    return unknown_of(one, other, otherwise=why)._replace(part=parts[0] or parts[1])
+    return replace(unknown_of(one, other, otherwise=why), part=parts[0] or parts[1])
 
 
 def same(one: Any, other: Any) -> bool:

@@ -7,7 +7,7 @@
     namespaces    names bound by `:=`, globals(), setattr    conditions    what surely runs; guards of imports
     values        literals and constants                     lookup        following a name to its definition
     lazy          names that a `__getattr__` makes           imports       imports with their guards
-    signatures    parameters, decorators
+    signatures    parameters, decorators                     constants     texts across modules
 
 If the source does not show the answer, the result is `answers.Unsure` with the reason.
 """

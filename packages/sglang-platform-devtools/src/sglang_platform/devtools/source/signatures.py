@@ -111,11 +111,11 @@ def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
     return "; ".join(parts) or f"the order of its parameters is {', '.join(after)}"
 
 
-_KINDS = {
+_KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: " (by position only)",
     inspect.Parameter.KEYWORD_ONLY: " (by name only)",
 }
-_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def _described(signature: inspect.Signature) -> dict[str, str]:

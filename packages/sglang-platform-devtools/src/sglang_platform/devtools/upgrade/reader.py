@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sglang_platform.devtools.changes import Changes, read_changes
+from sglang_platform.devtools.changes import Changes, changes_in
 from sglang_platform.devtools.flow.program import Program
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.module import Module
@@ -56,7 +56,7 @@ class _Reader:
         self._flow = Program(plugin.tree, sides.new, plugin.entry_points)
 
     def read(self) -> Couplings:
-        changes = read_changes(self._plugin.tree, self._plugin.label)
+        changes = changes_in(self._flow, self._plugin.label)
         self._changes(changes)
         for name in self._of_interest():
             module = self._plugin.tree.module(name)
@@ -98,8 +98,7 @@ class _Reader:
                 self._hooked[id(hook.hook.node)] = hook
             place = self._plugin.place_of(hook.where or "")
             kind: Kind = "patch" if hook.written else "hook"
-            reach = self._flow.reach_of_place(hook.where or "")
-            self._found.append(Coupling(kind, target, place, hook=hook, reach=reach))
+            self._found.append(Coupling(kind, target, place, hook=hook, reach=changes.reach[hook]))
         for where in changes.unread:
             self._unread.append(
                 (str(self._plugin.place_of(where)), "the target of a hook or patch is not in the source")
