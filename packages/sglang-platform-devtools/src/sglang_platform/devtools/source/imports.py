@@ -17,7 +17,7 @@ from sglang_platform.devtools.source.conditions import (
 from sglang_platform.devtools.source.module import parse
 from sglang_platform.devtools.source.scope import imported_module
 
-__all__ = ["FromImport", "Imported", "ImportedNames", "imports_in", "imports_of"]
+__all__ = ["FromImport", "Imported", "ImportedNames", "imports_of"]
 
 
 class Imported(NamedTuple):
@@ -30,6 +30,8 @@ class Imported(NamedTuple):
     """The program survives its failure: it is in a `try` with a handler, or in `contextlib.suppress`."""
     instead_of: tuple[Imported, ...] = ()
     """For an import in a handler: the imports of the `try`; it runs only if one of them fails."""
+    alias: str | None = None
+    """The name that it binds, where it is written."""
 
 
 def imports_of(path: Path) -> list[Imported]:
@@ -38,54 +40,52 @@ def imports_of(path: Path) -> list[Imported]:
         tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return []
-    return list(imports_in(tree.body))
+    return list(_imports_in(tree.body, _Around()))
 
 
-def imports_in(
-    body: Iterable[ast.stmt],
-    package: str | None = None,
-    *,
-    guarded: bool = False,
-    instead_of: tuple[Imported, ...] = (),
-) -> Iterator[Imported]:
-    """The imports that a process may run, not those for type checkers; relative ones only if `package` is given."""
+class _Around(NamedTuple):
+    """What encloses a statement. `package`: where relative imports start from; None to leave them out."""
+
+    package: str | None = None
+    for_type_checkers: bool = False
+    """Imports under `TYPE_CHECKING` count too."""
+    guarded: bool = False
+    instead_of: tuple[Imported, ...] = ()
+
+
+def _imports_in(body: Iterable[ast.stmt], around: _Around) -> Iterator[Imported]:
+    """The imports that a process may run, at any depth."""
     for node in body:
         match node:
             case ast.Import():
-                for alias in node.names:
-                    yield Imported(alias.name, None, node.lineno, guarded, instead_of)
-            case ast.ImportFrom(level=level) if level == 0 or package is not None:
-                for alias in node.names:
-                    module = imported_module(node, package or "")
-                    yield Imported(module, alias.name, node.lineno, guarded, instead_of)
-            case ast.If():
-                inside = blocks_that_run(node)
-                yield from imports_in(inside, package, guarded=guarded, instead_of=instead_of)
+                for one in node.names:
+                    yield Imported(one.name, None, node.lineno, *around[2:], one.asname)
+            case ast.ImportFrom(level=level) if level == 0 or around.package is not None:
+                module = imported_module(node, around.package or "")
+                for one in node.names:
+                    yield Imported(module, one.name, node.lineno, *around[2:], one.asname)
+            case ast.If() if not around.for_type_checkers:
+                yield from _imports_in(blocks_that_run(node), around)
             case _ if isinstance(node, TRY):
-                yield from _of_try(node, package, guarded, instead_of)
+                yield from _of_try(node, around)
             case ast.With() | ast.AsyncWith():
-                goes_on = guarded or suppresses(node)[1]
-                yield from imports_in(node.body, package, guarded=goes_on, instead_of=instead_of)
+                goes_on = around.guarded or suppresses(node)[1]
+                yield from _imports_in(node.body, around._replace(guarded=goes_on))
             case ast.Match():
-                for case in node.cases:
-                    yield from imports_in(case.body, package, guarded=guarded, instead_of=instead_of)
+                yield from _imports_in((one for case in node.cases for one in case.body), around)
             case _:
                 for block in ("body", "orelse"):
-                    inside = getattr(node, block, [])
-                    yield from imports_in(inside, package, guarded=guarded, instead_of=instead_of)
+                    yield from _imports_in(getattr(node, block, []), around)
 
 
-def _of_try(
-    node: ast.Try, package: str | None, guarded: bool, instead_of: tuple[Imported, ...]
-) -> Iterator[Imported]:
-    goes_on = guarded or guards_imports(node)
-    tried = list(imports_in(node.body, package, guarded=goes_on, instead_of=instead_of))
+def _of_try(node: ast.Try, around: _Around) -> Iterator[Imported]:
+    goes_on = around.guarded or guards_imports(node)
+    tried = list(_imports_in(node.body, around._replace(guarded=goes_on)))
     yield from tried
     for handler in node.handlers:
-        stands_in = (*instead_of, *(tried if handles_import_errors(handler) else ()))
-        yield from imports_in(handler.body, package, guarded=guarded, instead_of=stands_in)
-    rest = [*node.orelse, *node.finalbody]
-    yield from imports_in(rest, package, guarded=guarded, instead_of=instead_of)
+        stands_in = (*around.instead_of, *(tried if handles_import_errors(handler) else ()))
+        yield from _imports_in(handler.body, around._replace(instead_of=stands_in))
+    yield from _imports_in([*node.orelse, *node.finalbody], around)
 
 
 class FromImport(NamedTuple):
@@ -105,17 +105,15 @@ class ImportedNames:
     def __init__(self, tree: ast.Module, package: str, *, for_type_checkers: bool = False) -> None:
         self.from_imports: list[FromImport] = []
         self.names: dict[str, str] = {}
-        for node in _import_statements(tree.body, for_type_checkers):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    self.names[bound] = alias.name if alias.asname else bound
-            else:
-                module = imported_module(node, package)
-                for alias in node.names:
-                    self.from_imports.append(FromImport(module, alias.name))
-                    if alias.name != "*":
-                        self.names[alias.asname or alias.name] = f"{module}.{alias.name}"
+        every = list(_imports_in(tree.body, _Around(package, for_type_checkers)))
+        for one in reversed(every):  # the first import of a name is written last, and kept
+            if one.name is None:
+                first = one.module.partition(".")[0]
+                self.names[one.alias or first] = one.module if one.alias else first
+                continue
+            self.from_imports.append(FromImport(one.module, one.name))
+            if one.name != "*":
+                self.names[one.alias or one.name] = f"{one.module}.{one.name}"
 
     @property
     def stars(self) -> list[str]:
@@ -125,19 +123,3 @@ class ImportedNames:
         """The full dotted name that ``first.rest`` stands for; None where its first part is not imported."""
         first = self.names.get(name[0]) if name else None
         return None if first is None else ".".join((first, *name[1:]))
-
-
-def _import_statements(
-    body: Iterable[ast.stmt], for_type_checkers: bool
-) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports in reverse order, so that the first import of a name is written last and kept."""
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If) and not for_type_checkers:
-            waiting += blocks_that_run(node)
-        else:
-            for block in ("body", "orelse", "handlers", "finalbody", "cases"):
-                waiting += getattr(node, block, ())
