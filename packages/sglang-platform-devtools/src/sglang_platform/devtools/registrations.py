@@ -39,8 +39,6 @@ class StandIn(NamedTuple):
 
     module: str
     where: str
-    if_absent: bool
-    """Only if no module of the name is loaded."""
 
 
 class UnreadPlace(NamedTuple):

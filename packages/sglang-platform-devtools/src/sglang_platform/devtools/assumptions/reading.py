@@ -24,11 +24,10 @@ from sglang_platform.devtools.source.conditions import TRY, decided, guards_impo
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
-from sglang_platform.devtools.source.values import dotted, shortened
+from sglang_platform.devtools.source.values import dotted, text_of
 
 __all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
 
-_LONGEST = 60
 _DISPATCHED = re.compile(rf"_*(?:forward|apply)_(?:{'|'.join(sorted(DEVICES - {'meta'}))}|aiter|amx)")
 _asks_for_cuda = functools.cache(asks_for_cuda)
 
@@ -158,7 +157,7 @@ class _Reader:
     def _behind(self, node: ast.If | ast.Assert, under: Under) -> Under:
         """The conditions for the statements after this one in the same block."""
         if never_passes(node, self._flags):
-            return under.and_asked(_short(node.test))
+            return under.and_asked(text_of(node.test))
         if isinstance(node, ast.Assert):
             return under
         if ends(node.body):
@@ -181,10 +180,10 @@ class _Reader:
                 return
             case ast.AnnAssign(value=value):
                 if value is not None:
-                    self._assigned([node.target], value, under)
+                    self._assigned([node.target], value)
                     self._expression(value, under)
             case ast.Assign(targets=targets, value=value):
-                self._assigned(targets, value, under)
+                self._assigned(targets, value)
                 for one in targets:
                     self._expression(one, under)
                 self._expression(value, under)
@@ -262,9 +261,9 @@ class _Reader:
         inside = under.and_terms(terms(node.test, self._locals, taken=True))
         outside = under.and_terms(terms(node.test, self._locals, taken=False))
         if decided(node.test) is not False:
-            self.block(node.body, inside.and_asked(_short(node.test)) if answer is False else inside)
+            self.block(node.body, inside.and_asked(text_of(node.test)) if answer is False else inside)
         if decided(node.test) is not True:
-            text = f"not ({_short(node.test)})"
+            text = f"not ({text_of(node.test)})"
             self.block(node.orelse, outside.and_asked(text) if answer is True else outside)
 
     def _match(self, node: ast.Match, under: Under) -> None:
@@ -300,7 +299,7 @@ class _Reader:
         asked = under.and_asked("try") if under.guarded else under
         self.facts.found.append(FoundPlace("import", form, self._unit, node.lineno, asked, tuple(modules)))
 
-    def _assigned(self, targets: list[ast.expr], value: ast.expr, under: Under) -> None:
+    def _assigned(self, targets: list[ast.expr], value: ast.expr) -> None:
         for one in targets:
             if isinstance(one, ast.Attribute):
                 self._holds(one.attr, value)
@@ -423,7 +422,7 @@ class _Reader:
         for one in node.values:
             yield one, under, True
             if holds(one, self._flags) is (not is_and):
-                under = under.and_asked(_short(one) if is_and else f"not ({_short(one)})")
+                under = under.and_asked(text_of(one) if is_and else f"not ({text_of(one)})")
             under = under.and_terms(terms(one, self._locals, taken=is_and))
 
     def _branches(self, node: ast.IfExp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
@@ -431,8 +430,8 @@ class _Reader:
         yield node.test, under, True
         inside = under.and_terms(terms(node.test, self._locals, taken=True))
         outside = under.and_terms(terms(node.test, self._locals, taken=False))
-        yield node.body, inside.and_asked(_short(node.test)) if answer is False else inside, False
-        yield node.orelse, outside.and_asked(f"not ({_short(node.test)})") if answer else outside, False
+        yield node.body, inside.and_asked(text_of(node.test)) if answer is False else inside, False
+        yield node.orelse, outside.and_asked(f"not ({text_of(node.test)})") if answer else outside, False
 
 
 _MAY_BE_PLACES = (ast.Call, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict)
@@ -461,7 +460,3 @@ def _missing(node: ast.Try) -> dict[str, bool]:
         for target in one.targets
         if isinstance(target, ast.Name) and (one.value.value is False or one.value.value is None)
     }
-
-
-def _short(node: ast.expr) -> str:
-    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sglang_platform.devtools.assumptions.conditions import Term
+from sglang_platform.devtools.source.signatures import fields
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["ArgumentNames", "arguments_of"]
@@ -30,11 +31,7 @@ def arguments_of(tree: SourceTree) -> frozenset[str]:
         module = tree.module(name)
         for node in module.tree.body if module is not None else ():
             if isinstance(node, ast.ClassDef) and (node.name == _RECORD or _FIELDS in name):
-                found.update(
-                    one.target.id
-                    for one in node.body
-                    if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-                )
+                found.update(fields(node))
     return frozenset(one for one in found if not one.startswith("_"))
 
 

@@ -14,6 +14,7 @@ from sglang_platform.core.installed.modules import find
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass
 from sglang_platform.devtools.host_calls import Call, calls_of, taken_apart
 from sglang_platform.devtools.source.opening import open_host
+from sglang_platform.devtools.source.signatures import fields
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["HostSource", "installed_host", "is_hosts"]
@@ -82,13 +83,7 @@ class HostSource:
         nodes = found.scope.nodes(name) if found is not None else []
         if found is None or not nodes or not isinstance(nodes[-1], ast.ClassDef):
             return None
-        body = nodes[-1].body
-        fields = [
-            one.target.id
-            for one in body
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-        ]
-        return frozenset(fields)
+        return frozenset(fields(nodes[-1]))
 
     def says(self, name: str) -> bool:
         """Whether some line of SGLang reads an attribute of this name, or spells it in a string."""

@@ -7,7 +7,6 @@ from collections.abc import ItemsView, KeysView, ValuesView
 from dataclasses import replace
 from typing import Any
 
-from sglang_platform.devtools.flow.evaluation import text_of
 from sglang_platform.devtools.flow.library import (
     Missing,
     NamesOf,
@@ -32,6 +31,8 @@ from sglang_platform.devtools.flow.values import (
     unknown_of,
 )
 from sglang_platform.devtools.source.answers import Absent
+from sglang_platform.devtools.source.signatures import fields
+from sglang_platform.devtools.source.values import text_of
 
 __all__ = ["Calls"]
 
@@ -186,11 +187,7 @@ class Calls(Operators):
         if isinstance(initial, Function):
             self.call(initial, [made, *args], words, path)
         else:
-            fields = [
-                one.target.id
-                for one in cls.node.body
-                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-            ]
-            unread = dict.fromkeys(fields, UNKNOWN) if UNREAD_WORDS in words else {}
-            made.names = {**unread, **dict(zip(fields, args, strict=False)), **words}
+            names = fields(cls.node)
+            unread = dict.fromkeys(names, UNKNOWN) if UNREAD_WORDS in words else {}
+            made.names = {**unread, **dict(zip(names, args, strict=False)), **words}
         return made

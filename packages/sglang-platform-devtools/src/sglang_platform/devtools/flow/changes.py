@@ -86,7 +86,7 @@ class HostChanges(Imports):
             elif name == "builtins.setattr" or name.endswith("patch.object"):
                 self._set(node, args, path)
             elif name == "sys.modules.setdefault" and args:
-                self._stand_in(args[0], node, path, if_absent=True)
+                self._stand_in(args[0], node, path)
             elif name == "sys.modules.update":
                 self._note_unread(node, [node], path, is_write=True)
         return super().result(node, called, args, words, path)
@@ -103,7 +103,7 @@ class HostChanges(Imports):
                 if part is not None:
                     self._write(f"{part.full}.{name}", value, target, path)
             case ast.Subscript(value=table, slice=key) if _full(self.value(table, path)) == "sys.modules":
-                self._stand_in(self.value(key, path), target, path, if_absent=False)
+                self._stand_in(self.value(key, path), target, path)
         super().bind(target, value, path)
 
     def _register(
@@ -160,9 +160,9 @@ class HostChanges(Imports):
         place = self._place(node, [node], path)
         self._note(self.hooks, WantedHook(target, hook, True, place, None, on_host=True, written=True), path)
 
-    def _stand_in(self, name: Any, node: ast.expr, path: Path, *, if_absent: bool) -> None:
+    def _stand_in(self, name: Any, node: ast.expr, path: Path) -> None:
         if isinstance(name, str):
-            self._note(self.stand_ins, StandIn(name, self._place(node, [node], path), if_absent), path)
+            self._note(self.stand_ins, StandIn(name, self._place(node, [node], path)), path)
         else:
             self._note_unread(node, [node], path, is_write=True)
 

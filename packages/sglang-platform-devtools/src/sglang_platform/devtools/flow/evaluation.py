@@ -26,11 +26,9 @@ from sglang_platform.devtools.flow.values import (
     unknown_of,
 )
 from sglang_platform.devtools.source.answers import Absent
-from sglang_platform.devtools.source.values import shortened
+from sglang_platform.devtools.source.values import text_of
 
-__all__ = ["Evaluation", "text_of"]
-
-_LONGEST = 60
+__all__ = ["Evaluation"]
 
 
 class Evaluation(abc.ABC):
@@ -167,7 +165,3 @@ class Evaluation(abc.ABC):
 
 def part_in(values: list[Any]) -> HostObject | None:
     return next((one.part for one in values if isinstance(one, UnknownValue) and one.part is not None), None)
-
-
-def text_of(node: ast.expr) -> str:
-    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)

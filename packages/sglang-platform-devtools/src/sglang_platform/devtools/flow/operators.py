@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from sglang_platform.devtools.flow.evaluation import Evaluation, part_in, text_of
+from sglang_platform.devtools.flow.evaluation import Evaluation, part_in
 from sglang_platform.devtools.flow.library import (
     COMPARISONS,
     NamesOf,
@@ -30,6 +30,7 @@ from sglang_platform.devtools.flow.values import (
     unknown_of,
 )
 from sglang_platform.devtools.source.answers import Absent
+from sglang_platform.devtools.source.values import text_of
 
 __all__ = ["Operators"]
 

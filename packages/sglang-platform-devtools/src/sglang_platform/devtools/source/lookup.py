@@ -261,7 +261,7 @@ class Lookup:
         foreign = self.foreign_name(module, base)
         if foreign in ADDS_NOTHING:
             return Absent("")
-        live = self._live(module, base, foreign)
+        live = self._live(module, base)
         if live is not None:
             found = Address(live.__module__, (*live.__qualname__.split("."), path[0]))
             return Definition(found) if hasattr(live, path[0]) else Absent("", holder=found)
@@ -271,7 +271,7 @@ class Lookup:
             return Unsure(why, is_elsewhere=True)
         return answer
 
-    def _live(self, module: Module, base: tuple[str, ...], foreign: str | None) -> type | None:
+    def _live(self, module: Module, base: tuple[str, ...]) -> type | None:
         """A base class that is built in, or that this process has already loaded."""
         bindings = module.scope.names.get(base[0])
         if bindings is None:

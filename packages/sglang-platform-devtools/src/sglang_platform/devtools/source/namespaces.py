@@ -72,7 +72,7 @@ def effects(root: ast.expr) -> Iterator[Effect]:
             yield Walrus(node.target.id, node.value)
         elif isinstance(node, ast.Call):
             yield from _of_call(node)
-            if is_namespace(node) and not _is_harmless(node, parent):
+            if is_namespace(node) and not _is_harmless(parent):
                 yield Unknown()
         waiting += [(one, node) for one in ast.iter_child_nodes(node)]
 
@@ -144,7 +144,7 @@ def _of_call(call: ast.Call) -> Iterator[Effect]:
             yield Exports(names, how == "append") if how in ("append", "extend") else Unknown()
 
 
-def _is_harmless(namespace: ast.Call, parent: ast.AST | None) -> bool:
+def _is_harmless(parent: ast.AST | None) -> bool:
     """True if the namespace is only read here, or written in a way that is handled elsewhere."""
     match parent:
         case ast.Subscript() | ast.Compare() | ast.comprehension():

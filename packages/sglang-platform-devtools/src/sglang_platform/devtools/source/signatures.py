@@ -14,6 +14,7 @@ __all__ = [
     "FunctionNode",
     "bare_parameters",
     "decorators",
+    "fields",
     "is_documentation",
     "only_refuses",
     "own_nodes",
@@ -41,6 +42,15 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield one
         if not isinstance(one, FunctionNode | ast.ClassDef):
             waiting += reversed(list(ast.iter_child_nodes(one)))
+
+
+def fields(node: ast.ClassDef) -> list[str]:
+    """The names that a class body annotates, as a record does."""
+    return [
+        one.target.id
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    ]
 
 
 def yields(node: FunctionNode) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["Unreadable", "assigned", "dotted", "evaluate", "known", "no_attribute", "rounds", "shortened"]
+__all__ = ["Unreadable", "assigned", "dotted", "evaluate", "no_attribute", "rounds", "shortened", "text_of"]
 
 _LONGEST_LOOP = 1000
+_LONGEST = 60
 
 
 class Unreadable(Exception):
@@ -91,19 +92,13 @@ def dotted(node: ast.expr) -> tuple[str, ...] | None:
     return None
 
 
+def text_of(node: ast.expr) -> str:
+    """The source of an expression in one line of at most 60 characters."""
+    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)
+
+
 def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def known(names: Mapping[str, Any]) -> Callable[[str], Any]:
-    """A function that gives the values of the names in a table."""
-
-    def of_name(name: str) -> Any:
-        if name not in names:
-            raise Unreadable
-        return names[name]
-
-    return of_name
 
 
 def no_attribute(node: ast.Attribute) -> Any:

@@ -42,4 +42,4 @@ def changes_of(coupling: Coupling, sides: Sides, hooks: HookAnswers) -> list[Cou
             found = hooks.change(coupling)
         case _:
             found = text_change(coupling, sides)
-    return [found._replace(guessed=coupling.guessed)] if found is not None else []
+    return [found] if found is not None else []

@@ -49,7 +49,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     if new is None:
         what = f"{sides.new.label} does not call {name}"
         gone = change_of(coupling, "breaks", "gone", what, was_side, None, _instead(pair.new, name))
-        return None if _may_be_elsewhere(pair.new, name) else gone
+        return None if _may_be_elsewhere(pair.new) else gone
     before, after = kind_of_member(old), kind_of_member(new)
     if before != after:
         what = f"{name} was {before}, and is {after}"
@@ -174,7 +174,7 @@ def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
         return None
     was_side, now_side = _sides(sides, old, new)
     if new is None:
-        if _may_be_elsewhere(pair.new, name) or _set_from_outside(sides.new, pair.new, name):
+        if _may_be_elsewhere(pair.new) or _set_from_outside(sides.new, pair.new, name):
             return None
         what = f"{pair.new.name} has no {name} any more{goes_on(coupling)}"
         fix = _instead(pair.new, name)
@@ -214,8 +214,8 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     return change_of(coupling, "fits" if fits else "breaks", "values", what, *shown_sides, fix)
 
 
-def _may_be_elsewhere(one: HostClass, name: str) -> bool:
-    """True if the name may come from dynamic code in the class or a base, or from a `__getattr__`."""
+def _may_be_elsewhere(one: HostClass) -> bool:
+    """True if a name may come from dynamic code in the class or a base, or from a `__getattr__`."""
     if any(
         part.module.class_scope(part.node).is_open and "Struct" not in ast.unparse(part.node) and _makes(part)
         for part in one.line()

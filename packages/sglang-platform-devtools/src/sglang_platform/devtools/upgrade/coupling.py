@@ -64,7 +64,5 @@ class Coupling(NamedTuple):
     """Whether the line runs beside the newer release, and whether the plugin handles its failure."""
     failure: str = ""
     """For a name that the newer release lacks: what it raises, and when."""
-    guessed: bool = False
-    """The class is guessed from the usual annotation of a parameter of this name."""
     subject: str = ""
     """For strings: where a name is used, such as the argument `attention_backend`."""

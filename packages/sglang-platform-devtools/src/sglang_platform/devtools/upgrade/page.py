@@ -58,7 +58,6 @@ def page(upgrade: Upgrade) -> str:
 def change_rows(changes: Iterable[CouplingChange]) -> Iterator[tuple[str, ...]]:
     """The cells of each change."""
     for one in changes:
-        guess = ", if it is of that class" if one.guessed else ""
         lines = "<br>".join(
             f"<code class=place>{escape(str(place))}</code> <code>{escape(place.text)}</code>"
             for place in one.places[:6]
@@ -66,7 +65,7 @@ def change_rows(changes: Iterable[CouplingChange]) -> Iterator[tuple[str, ...]]:
         more = f"<br>and {len(one.places) - 6} more" if len(one.places) > 6 else ""
         yield (
             f'<span class="{one.verdict}">{one.verdict}</span><br>{one.kind}',
-            f"<code>{escape(one.target)}</code><br>{escape(one.what)}{guess}<br>{lines}{more}",
+            f"<code>{escape(one.target)}</code><br>{escape(one.what)}<br>{lines}{more}",
             _side(one.old, "del") + _side(one.new, "ins"),
             escape(one.fix or ""),
         )

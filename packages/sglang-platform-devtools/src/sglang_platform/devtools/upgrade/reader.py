@@ -161,18 +161,14 @@ class _Reader:
         self, module: Module, node: Function, own: OwnClass | None, outer: tuple[Function, ...]
     ) -> None:
         names: dict[str, Value] = {}
-        given: set[str] = set()
         for one in outer:
             names |= self._parameters(module, one, None)[0]
-        mine, handed = self._parameters(module, node, own)
+        mine, given = self._parameters(module, node, own)
         names |= mine
-        given |= handed
         self_name = ""
         if own is not None and parameters(node):
             self_name = parameters(node)[0].arg
             names.pop(self_name, None)
-        elif outer and own is None:
-            self_name = ""
         self._body(module, node.body, own, names, given, self_name)
 
     def _parameters(

@@ -96,7 +96,6 @@ def print_upgrade(out: Page, upgrade: Upgrade, *, everything: bool = False) -> N
 
 
 def _print_change(out: Page, one: CouplingChange) -> None:
-    guess = ", if it is of that class" if one.guessed else ""
     places = [f"{place}" + (f"  {place.text}" if place.text else "") for place in one.places[:_MOST_PLACES]]
     if len(one.places) > _MOST_PLACES:
         places.append(f"and {len(one.places) - _MOST_PLACES} more")
@@ -104,6 +103,6 @@ def _print_change(out: Page, one: CouplingChange) -> None:
         f"{side.text}" + (f"  ({side.place})" if side.place else "") if side is not None else None
         for side in (one.old, one.new)
     )
-    texts = (one.what + guess, Text("\n".join(places), style="dim"), *sides, one.fix)
+    texts = (one.what, Text("\n".join(places), style="dim"), *sides, one.fix)
     head = Text(f"{one.verdict}: ", style=_STYLES[one.verdict]) + Text(f"{one.kind} {one.target}")
     out.block(head, zip(("what", "line", "old", "new", "fix"), texts, strict=True), least=len("what:"))

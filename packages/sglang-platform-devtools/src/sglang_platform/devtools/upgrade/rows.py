@@ -35,7 +35,6 @@ class CouplingChange(NamedTuple):
     old: Side | None = None
     new: Side | None = None
     fix: str | None = None
-    guessed: bool = False
 
 
 def change_of(
