@@ -20,7 +20,7 @@ from sglang_platform.devtools.assumptions.places import (
 )
 from sglang_platform.devtools.assumptions.site import Kind
 from sglang_platform.devtools.assumptions.words import DEVICES, asks_for_cuda, is_cuda_module
-from sglang_platform.devtools.source.conditions import TRY, decided, guards_imports, suppresses
+from sglang_platform.devtools.source.conditions import TRY, blocks, decided, guards_imports, suppresses
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
@@ -206,8 +206,8 @@ class _Reader:
                 for part in ast.iter_child_nodes(node):
                     if isinstance(part, ast.expr):
                         self._expression(part, under)
-                for field in ("body", "orelse"):
-                    self.block(getattr(node, field, []), under)
+                for block in blocks(node):
+                    self.block(block, under)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, under: Under) -> None:
         for one in node.decorator_list:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.devtools.flow.values import External, UnknownValue
+from sglang_platform.devtools.source.namespaces import captured
 
-__all__ = ["captured", "matches"]
+__all__ = ["bindings", "matches"]
 
 _CLASSES = {"int": int, "str": str, "tuple": tuple, "list": list, "float": float}
 
@@ -37,15 +38,6 @@ def matches(pattern: ast.pattern, value: Any, of: Callable[[ast.expr], Any]) -> 
                 return False
             return _all([matches(one, value, of) for one in patterns])
     return None
-
-
-def captured(pattern: ast.pattern) -> list[str]:
-    """The names that a pattern binds."""
-    names = (
-        getattr(part, "rest" if isinstance(part, ast.MatchMapping) else "name", None)
-        for part in ast.walk(pattern)
-    )
-    return [one for one in names if isinstance(one, str)]
 
 
 def bindings(pattern: ast.pattern, value: Any) -> dict[str, Any]:

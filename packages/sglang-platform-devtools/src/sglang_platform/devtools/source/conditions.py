@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sglang_platform.devtools.source.values import dotted
@@ -12,6 +12,7 @@ __all__ = [
     "TRY",
     "TYPE_ALIAS",
     "Where",
+    "blocks",
     "blocks_that_run",
     "decided",
     "guards_imports",
@@ -45,6 +46,15 @@ def decided(test: ast.expr) -> bool | None:
             return answers.pop() if len(answers) == 1 else None
     name = dotted(test)
     return False if name is not None and name[-1] == "TYPE_CHECKING" else None
+
+
+def blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a statement in source order: of branches, loops, handlers and cases."""
+    yield getattr(node, "body", [])
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield part.body
+    yield getattr(node, "orelse", [])
+    yield getattr(node, "finalbody", [])
 
 
 def blocks_that_run(node: ast.If) -> list[ast.stmt]:

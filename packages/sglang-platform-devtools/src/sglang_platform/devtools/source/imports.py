@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sglang_platform.devtools.source.conditions import (
     TRY,
+    blocks,
     blocks_that_run,
     guards_imports,
     handles_import_errors,
@@ -71,11 +72,9 @@ def _imports_in(body: Iterable[ast.stmt], around: _Around) -> Iterator[Imported]
             case ast.With() | ast.AsyncWith():
                 goes_on = around.guarded or suppresses(node)[1]
                 yield from _imports_in(node.body, around._replace(guarded=goes_on))
-            case ast.Match():
-                yield from _imports_in((one for case in node.cases for one in case.body), around)
             case _:
-                for block in ("body", "orelse"):
-                    yield from _imports_in(getattr(node, block, []), around)
+                for block in blocks(node):
+                    yield from _imports_in(block, around)
 
 
 def _of_try(node: ast.Try, around: _Around) -> Iterator[Imported]:

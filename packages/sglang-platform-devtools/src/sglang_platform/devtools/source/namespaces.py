@@ -15,6 +15,7 @@ __all__ = [
     "SetName",
     "Unknown",
     "Walrus",
+    "captured",
     "effects",
     "globals_set_in",
     "is_namespace",
@@ -85,6 +86,15 @@ def is_namespace(node: ast.AST) -> bool:
         and node.func.id in _NAMESPACES
         and not node.args
     )
+
+
+def captured(pattern: ast.pattern) -> list[str]:
+    """The names that a pattern binds."""
+    names = (
+        getattr(part, "rest" if isinstance(part, ast.MatchMapping) else "name", None)
+        for part in ast.walk(pattern)
+    )
+    return [one for one in names if isinstance(one, str)]
 
 
 def replaces_module(target: ast.expr) -> bool:

@@ -238,10 +238,8 @@ class _Reader:
     def _match(self, node: ast.Match, where: Where, values: Mapping[str, Any]) -> None:
         maybe = where._replace(surely=False)
         for case in node.cases:
-            for part in ast.walk(case.pattern):
-                name = getattr(part, "rest" if isinstance(part, ast.MatchMapping) else "name", None)
-                if isinstance(name, str):
-                    self._bind(name, maybe, None)
+            for name in namespaces.captured(case.pattern):
+                self._bind(name, maybe, None)
             if case.guard is not None:
                 self._effects(case.guard, maybe, values)
             self.block(case.body, maybe, values)

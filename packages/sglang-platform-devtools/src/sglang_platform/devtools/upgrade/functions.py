@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from sglang_platform.devtools.flow.values import LineReach
 from sglang_platform.devtools.host_calls import call_of
-from sglang_platform.devtools.source.conditions import decided
+from sglang_platform.devtools.source.conditions import blocks, decided
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
@@ -30,7 +30,6 @@ from sglang_platform.devtools.upgrade.types import (
 __all__ = ["Body"]
 
 _READERS = {"getattr", "hasattr", "setattr", "delattr"}
-_BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Body:
@@ -98,19 +97,12 @@ class Body:
                 if decided(test) is False:
                     self._block(node.orelse, names)
                     return
-            case ast.Try() | ast.Match():
-                if isinstance(node, ast.Match):
-                    self._expression(node.subject, names)
-                for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-                    self._block(part.body, names)
             case _:
                 for part in ast.iter_child_nodes(node):
                     if isinstance(part, ast.expr):
                         self._expression(part, names)
-        for name in _BLOCKS:
-            inner_body = getattr(node, name, None)
-            if isinstance(inner_body, list):
-                self._block(inner_body, names)
+        for block in blocks(node):
+            self._block(block, names)
 
     def _bind(self, target: ast.expr, value: Value, names: dict[str, Value]) -> None:
         match target:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.source.conditions import blocks
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.signatures import decorators, signature_of
 
@@ -160,12 +161,11 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a class body, including nested `if`, `try` and `with` blocks."""
+    """The statements of a class body, including those of nested blocks."""
     for one in body:
         yield one
-        for inner in ("body", "orelse", "finalbody"):
-            if isinstance(one, ast.If | ast.Try | ast.With):
-                yield from _statements(getattr(one, inner, []))
+        for inner in blocks(one) if not isinstance(one, Function | ast.ClassDef) else ():
+            yield from _statements(inner)
 
 
 def _set_on_self(

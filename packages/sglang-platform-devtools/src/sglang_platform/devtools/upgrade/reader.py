@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sglang_platform.devtools.changes import Changes, changes_in
 from sglang_platform.devtools.flow.program import Program
 from sglang_platform.devtools.registrations import WantedHook
+from sglang_platform.devtools.source.conditions import blocks
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
 from sglang_platform.devtools.source.values import dotted
@@ -259,14 +260,5 @@ def _functions(
         elif isinstance(one, ast.ClassDef):
             yield from _functions(one.body, one, outer)
         else:
-            for inner in _inner_bodies(one):
+            for inner in blocks(one):
                 yield from _functions(inner, own, outer)
-
-
-def _inner_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for block in ("body", "orelse", "finalbody"):
-        found = getattr(node, block, None)
-        if found:
-            yield found
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield part.body
