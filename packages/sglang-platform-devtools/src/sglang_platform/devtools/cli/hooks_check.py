@@ -121,8 +121,10 @@ def _wanted(
     found = [read_changes(open_source(where).tree, where, release) for where in plugins]
     if not names and targets_file is None and not plugins:
         installed = list(changes_of_installed(host=release))
-        # What the adapter computes its own tests run, on every release.
-        found = [one._replace(unread=()) if is_ours(origin) else one for origin, one in installed]
+        # What the adapter computes and stands in for its own tests run, on every release.
+        found = [
+            one._replace(unread=(), stand_ins=()) if is_ours(origin) else one for origin, one in installed
+        ]
     hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]
     stand_ins = tuple(f"{one.module} at {one.where}" for each in found for one in each.stand_ins)
     return hooks, tuple(place for one in found for place in one.unread), stand_ins
