@@ -71,14 +71,19 @@ def test_globs_choose_checks_and_cases() -> None:
         _ids(checks=("memori.*",))
 
 
-def test_every_check_is_in_one_shard_and_those_of_one_engine_stay_together() -> None:
-    whole = _ids()
+def test_every_check_is_in_one_shard_and_those_that_share_processes_stay_together() -> None:
+    whole, known = _ids(), registered()
     for count in (1, 2, 3, 7):
         shards = [_ids(shard=Shard(n, count)) for n in range(1, count + 1)]
         assert sorted(name for one in shards for name in one) == sorted(whole)
         assert sum(any(name.startswith("host.") for name in one) for one in shards) == 1
-        sizes = [sum(not name.startswith("host.") for name in one) for one in shards]
-        assert max(sizes) - min(sizes) <= len(Level)
+        modules = [
+            {known[name].function.__module__ for name in one if not name.startswith("host.")}
+            for one in shards
+        ]
+        assert sum(map(len, modules)) == len(set().union(*modules))
+    limits = [sum(known[name].seconds for name in _ids(shard=Shard(n, 2))) for n in (1, 2)]
+    assert max(limits) < 1.1 * min(limits)
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "/3", "a/b", "1/0", "-1/3"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sglang_platform.conformance.check import Check
+from sglang_platform.conformance.level import Level
 
 __all__ = ["Shard"]
 
@@ -26,18 +27,21 @@ class Shard:
         return cls(int(index), int(count))
 
     def of(self, checks: Sequence[Check]) -> list[Check]:
-        """This part's checks. Each level is dealt out by itself, since the levels take unlike times; but for those that
-        ask one engine, which stay together, since it takes longer to start than to ask."""
-        groups: dict[str, list[Check]] = {}
+        """This part's checks. Those of one module stay together, since they share the processes that they start, as do
+        those of the host level, which ask one engine. The slowest first, by their time limits, each goes to the part
+        that has the least so far."""
+        together: dict[str, list[Check]] = {}
         for check in checks:
-            groups.setdefault(check.level.label, []).append(check)
-        mine: list[Check] = []
-        for at, (level, group) in enumerate(groups.items()):
-            if level == "host":
-                mine += group if at % self.count == self.index - 1 else []
-            else:
-                mine += [one for n, one in enumerate(group) if (n + at) % self.count == self.index - 1]
-        return mine
+            module = "host" if check.level is Level.HOST else check.function.__module__
+            together.setdefault(module, []).append(check)
+        limits = [0.0] * self.count
+        mine: set[str] = set()
+        for group in sorted(together.values(), key=lambda group: -sum(one.seconds for one in group)):
+            least = limits.index(min(limits))
+            limits[least] += sum(one.seconds for one in group)
+            if least == self.index - 1:
+                mine |= {one.id for one in group}
+        return [one for one in checks if one.id in mine]
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
