@@ -76,7 +76,7 @@ def uuid_is_stable(subject: Subject) -> None:
     call = "get_device_uuid(0)"
     first, again = subject.platform.get_device_uuid(0), subject.platform.get_device_uuid(0)
     expect(first == again, f"{call} answered {first!r}, then {again!r}")
-    told = probe("processes", f"it evaluates {call}", **whoami(subject), expressions=[call], depth=0)
+    told = probe("processes", f"it evaluates {call}", **whoami(subject), expressions=[call])
     there = told["answers"][call]
     expect(there == repr(first), f"{call} answers {first!r} here, and {there} in another process")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,31 @@ _ON_THE_DEVICE = ("get_device_total_memory(0)", "get_device_name(0)")
 def seen(subject: Subject, what: str, **given: Any) -> dict[str, Any]:
     """What a fresh process sees, or one that it starts."""
     seconds = 240 if subject.host == "sglang" else 100
-    told = probe("processes", what, seconds=seconds, wait=seconds - 5, **{**whoami(subject), **given})
+    until = time.time() + seconds - 5
+    told = probe("processes", what, seconds=seconds, until=until, **{**whoami(subject), **given})
     if "raised" in told:
         raise CheckFailed(f"{what}, and it ended with: {told['raised']}")
     return told
+
+
+@cache
+def _spawned_in_turn(subject: Subject) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Who, and what it sees: a process, one that it spawns, and one that this one spawns. The device is opened in each
+    where it is here."""
+    told = seen(
+        subject,
+        "a process comes to its platform, and spawns others",
+        expressions=[*_ANSWERS, *(_ON_THE_DEVICE if subject.availability is None else ())],
+        starts=subject.availability is None,
+        spawns=2,
+    )
+    found = []
+    for who in ("the first process", "a spawned process", "a process spawned by a spawned one"):
+        if "raised" in told:
+            raise CheckFailed(f"{who} comes to its platform, and it ended with: {told['raised']}")
+        found.append((who, told))
+        told = told.get("spawned", {})
+    return tuple(found)
 
 
 _check = partial(check, level=Level.PROCESSES, needs="platform")
@@ -43,37 +65,31 @@ _INHERITED = (
     "let the platform depend on the machine and on environment variables, which processes inherit; not on what the"
     " first process did, on the command line, or on files that it wrote"
 )
-_CHILDREN: dict[str, tuple[dict[str, Any], str]] = {
-    "a spawned process": ({"depth": 1}, _INHERITED),
-    "a process spawned by a spawned one": ({"depth": 2}, _INHERITED),
-    "a child forked after the platform was asked": (
-        {"fork": True, "look_first": True},
-        "start threads and open the device in init_backend(), not when the platform is imported or instantiated",
-    ),
-}
 
 
 @_check(seconds=400, fix=_INHERITED)
 def child_processes_agree(subject: Subject) -> None:
     """A spawned process, one spawned by a spawned one, and, but in SGLang, which spawns, a child that is forked after
     the platform was used come to the same platform with the same answers."""
-    asked = [*_ANSWERS, *(_ON_THE_DEVICE if subject.availability is None else ())]
-    here = seen(subject, "a process comes to its platform", expressions=asked)
-    for who, (given, fix) in _CHILDREN.items():
-        forked = "fork" in given
-        if forked and subject.host != "none":
-            continue
-        expressions = _ANSWERS if forked else asked
-        with mended_by(fix):
-            there = seen(subject, f"{who} comes to its platform", expressions=expressions, **given)
-            ours = here["class"], *(here["answers"][text] for text in expressions)
-            theirs = there["class"], *(there["answers"][text] for text in expressions)
-            for what, one, other in zip(("the platform's class", *expressions), ours, theirs, strict=True):
-                expect(
-                    one == other,
-                    f"{what} is {one} in the first process, and {other} in {who}",
-                    case={"process": who},
-                )
+    (_, here), *others = _spawned_in_turn(subject)
+    for who, there in others:
+        _agree(here, there, who)
+    if subject.host == "none":
+        who = "a child forked after the platform was asked"
+        with mended_by(
+            "start threads and open the device in init_backend(), not when the platform is imported or instantiated"
+        ):
+            _agree(here, seen(subject, who, expressions=list(_ANSWERS), fork=True), who)
+
+
+def _agree(here: dict[str, Any], there: dict[str, Any], who: str) -> None:
+    answers = {text: (here["answers"][text], theirs) for text, theirs in there["answers"].items()}
+    for what, (ours, theirs) in {"the platform's class": (here["class"], there["class"]), **answers}.items():
+        expect(
+            ours == theirs,
+            f"{what} is {ours} in the first process, and {theirs} in {who}",
+            case={"process": who},
+        )
 
 
 @_check(
@@ -84,11 +100,10 @@ def child_processes_agree(subject: Subject) -> None:
 def hooks_are_in_every_process(subject: Subject) -> None:
     """The hooks that the distribution's general plugins register, and those of `init_backend()` where the device is
     here, are the same in spawned processes."""
-    starts = subject.availability is None
     general: set[str] = set()
-    with suppress(NotApplicable) if starts else nullcontext():
+    with suppress(NotApplicable) if subject.availability is None else nullcontext():
         general = {one.name for one in general_plugins(subject)}
-    here = seen(subject, "a process loads its plugins", starts=starts)
+    (_, here), *others = _spawned_in_turn(subject)
     failed = [one for one in here["plugins"] if one["name"] in general and one["state"] == "failed"]
     expect(not failed, f"the general plugin failed: {failed}")
     logged = [one for one in here.get("plugin_errors", ()) if any(name in one for name in general)]
@@ -98,8 +113,8 @@ def hooks_are_in_every_process(subject: Subject) -> None:
         fix="correct what raises there: SGLang logs it in each process, and nothing else tells",
     )
     ours = _hooks(here)
-    for who in list(_CHILDREN)[: 2 if ours or general else 1]:
-        theirs = _hooks(seen(subject, f"{who} loads its plugins", starts=starts, **_CHILDREN[who][0]))
+    for who, there in others:
+        theirs = _hooks(there)
         lost, added = (", ".join(sorted(one)) for one in (ours - theirs, theirs - ours))
         expect(not lost, f"{who} lacks the hook on {lost}", case={"process": who})
         expect(

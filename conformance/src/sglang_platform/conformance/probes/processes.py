@@ -1,8 +1,8 @@
-"""What a process has that was spawned, or spawned by a spawned one: the platform, its answers, plugins and hooks.
+"""What a process has, and one that it spawns: the platform, its answers, plugins and hooks.
 
-Given: `name`, `location`, `host`; `expressions` on the platform, as text; `depth`: how many spawns away to look;
-`fork`: look in a forked child instead; `modules`: which of these packages are imported; `starts`: call
-`init_backend()` before hooks are told; `wait`: seconds for the process looked in.
+Given: `name`, `location`, `host`; `expressions` on the platform, as text; `spawns`: how many processes each spawn the
+next and look too; `fork`: look in a forked child alone; `modules`: which of these packages are imported; `starts`: call
+`init_backend()` before hooks are told; `until`: when the last process must have answered, by the clock.
 
 Core is imported after the platform: a process of the host has it only where a plugin imports it.
 """
@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import sys
+import time
 from typing import Any
 
 __all__ = ["come_to_the_platform", "name_the_platform"]
@@ -93,21 +94,25 @@ def _child(given: dict[str, Any], connection: Any) -> None:
 
 
 def look_from(given: dict[str, Any]) -> dict[str, Any]:
-    """`look`, `depth` processes away."""
-    if given.get("depth", 0) == 0 and not given.get("fork"):
-        return look(given)
-    method = "fork" if given.get("fork") else "spawn"
-    if given.get("look_first"):
+    """`look`, with what the process sees that this one spawns as "spawned"; or in a forked child, after a look here."""
+    if given.get("fork"):
         look({**given, "expressions": []})
+        return _in_child("fork", {**given, "fork": False})
+    told = look(given)
+    if given.get("spawns"):
+        told["spawned"] = _in_child("spawn", {**given, "spawns": given["spawns"] - 1})
+    return told
+
+
+def _in_child(method: str, given: dict[str, Any]) -> dict[str, Any]:
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
-    wait = given.get("wait", 60)
-    inner = {**given, "depth": max(0, given.get("depth", 0) - 1), "fork": False, "look_first": False}
-    inner["wait"] = wait - _TO_TELL
+    inner = {**given, "until": given["until"] - _TO_TELL}
     process = context.Process(target=_child, args=(inner, theirs))
     process.start()
     theirs.close()
     try:
+        wait = max(0, given["until"] - time.time())
         told: dict[str, Any] = ours.recv() if ours.poll(wait) else {"raised": "no answer"}
     except EOFError:
         process.join(5)
