@@ -13,8 +13,14 @@ from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
 from sglang_platform.conformance.extras import missing
-from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
+from sglang_platform.conformance.host.diffusion import (
+    GenerationFailed,
+    difference,
+    generate,
+    reference_picture,
+)
 from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
+from sglang_platform.conformance.host.session import models_folder
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import engine
 from sglang_platform.conformance.subject import Subject
@@ -160,7 +166,7 @@ def diffusion_attention_is_named(subject: Subject) -> None:
     hosts=("sglang",),
     seconds=900,
     fix="compare the platform's attention with float64 first (kernels.diffusion_attention_agrees_with_float64); both "
-    "pictures are kept in the folder that the message names",
+    "pictures are kept where the message names them",
 )
 def diffusion_makes_the_same_picture(subject: Subject) -> None:
     """The diffusion runtime serves a small pipeline in float32 on the platform and on the host's own CPU platform: with
@@ -171,9 +177,9 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
         raise NotRun(why, cause="extra")
     folder = subject.scratch / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
-    pipeline = make_pipeline(folder / "pipeline")
+    pipeline = make_pipeline(models_folder() / "z_image")
     try:
-        reference = generate("cpu", pipeline, folder / "host_cpu.png")
+        reference = reference_picture(pipeline)
     except GenerationFailed as failed:
         raise NotRun(f"the host's own CPU platform makes no picture here: {failed}") from failed
     try:
@@ -192,5 +198,5 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
     if own is not None and issubclass(own, DiffusionAttention):
         others = picture.counters.get("host.diffusion.attention_calls", 0)
         expect(others == 0, f"the host's own attention ran {others} times beside {own.__qualname__}")
-    apart = difference(reference.path, picture.path)
-    expect(apart <= 2, f"the pictures differ by up to {apart} of 255: {reference.path} and {picture.path}")
+    apart = difference(reference, picture.path)
+    expect(apart <= 2, f"the pictures differ by up to {apart} of 255: {reference} and {picture.path}")

@@ -13,16 +13,18 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.diffusion_pipeline import MODEL_ID, make_pipeline
+from sglang_platform.conformance.host.kept_folder import kept_folder
 from sglang_platform.conformance.host.stacks import stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT
 
-__all__ = ["GenerationFailed", "Picture", "ask_worker", "difference", "generate"]
+__all__ = ["GenerationFailed", "Picture", "ask_worker", "difference", "generate", "reference_picture"]
 
 REFERENCE = "cpu"
 """The host's own platform that a picture is held to."""
@@ -116,6 +118,19 @@ def generate(
             raise GenerationFailed(f"no picture was made; the last lines:\n{_tail(output)}")
         found = json.loads(answer.read_text())
         return Picture(to, _counts(report), found["diffusion"], found["llm_device"], output)
+
+
+def reference_picture(pipeline: Path) -> Path:
+    """The picture of the host's own CPU platform. It is kept beside the pipeline, for the versions that made it.
+
+    Raises GenerationFailed.
+    """
+    versions = {name: version(name) for name in ("sglang", "torch", "diffusers", "transformers")}
+    made_from = json.loads((pipeline / "complete.json").read_text())
+    wanted = {"pipeline": made_from, "asked": generate.__kwdefaults__, "versions": versions}
+    name = "host_cpu.png"
+    kept = pipeline.with_name(f"{pipeline.name}-picture")
+    return kept_folder(kept, wanted, lambda new: generate(REFERENCE, pipeline, new / name)) / name
 
 
 def difference(one: Path, other: Path) -> int:
