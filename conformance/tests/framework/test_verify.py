@@ -26,8 +26,8 @@ _CHECKS = (
     "contract.device_is_named",
     "memory.store_reads_back",
     "memory.dsa_index_keys_read_back",
-    "graphs.replay_equals_eager",
-    "graphs.every_input_is_copied",
+    "graphs.trees_of_drafts_are_followed",
+    "graphs.other_batches_are_left_to_the_model",
 )
 
 
@@ -119,12 +119,14 @@ def _hidden(report: Report) -> None:
 
 def _undeclared(report: Report) -> None:
     why = "not declared: 'mha' is not in supported_kv_kinds"
-    _one(report, "graphs.replay_equals_eager").update(status="not_applicable", why=why, cases=0)
+    _one(report, "graphs.trees_of_drafts_are_followed").update(status="not_applicable", why=why, cases=0)
 
 
 def _not_brought(report: Report) -> None:
     why = "the platform brings no attention backend: one of the host's own is used"
-    _one(report, "graphs.every_input_is_copied").update(status="not_applicable", why=why, cases=0)
+    _one(report, "graphs.other_batches_are_left_to_the_model").update(
+        status="not_applicable", why=why, cases=0
+    )
 
 
 def _declares_less(report: Report) -> None:
