@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from warm_interpreter import run_warm
+
 Finished = subprocess.CompletedProcess[str]
 RunProgram = Callable[..., Finished]
 RunRanks = Callable[..., list[Finished]]
@@ -73,18 +75,25 @@ def run_program(request: pytest.FixtureRequest) -> RunProgram:
     """Run a file of `programs/`, beside the test, in a process of its own: ``run_program("name.py", *arguments)``.
 
     It has this process's environment and folder, so that `monkeypatch` prepares them, and shows no warnings. A program
-    that fails fails the test, unless `may_fail`; so does one that takes longer than `timeout` seconds.
+    that fails fails the test, unless `may_fail`; so does one that takes longer than `timeout` seconds. For a test of
+    the host it begins with the libraries imported that SGLang imports.
     """
     programs = request.path.parent / "programs"
+    warm = request.node.get_closest_marker("host") is not None
 
-    def run(name: str, *arguments: str, may_fail: bool = False, timeout: float = 60) -> Finished:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", str(programs / name), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
+    def run(
+        name: str, *arguments: str, may_fail: bool = False, timeout: float = 60, warm: bool = warm
+    ) -> Finished:
+        if warm:
+            done = run_warm(programs / name, *arguments, timeout=timeout)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", str(programs / name), *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=timeout,
+            )
         assert may_fail or done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -97,7 +106,7 @@ def run_two_ranks(run_program: RunProgram) -> RunRanks:
 
     def run(name: str, *arguments: str, timeout: float = 60) -> list[Finished]:
         def one(rank: int) -> Finished:
-            return run_program(name, str(rank), *arguments, timeout=timeout)
+            return run_program(name, str(rank), *arguments, timeout=timeout, warm=False)
 
         with ThreadPoolExecutor(2) as pool:
             return list(pool.map(one, range(2)))

@@ -75,16 +75,20 @@ class InstalledPlugin:
         self, *command: str, timeout: float = 900, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment with the copy installed."""
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("SGLANG_")}
-        path = [*self._path, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.run(
             [sys.executable, *command],
-            env={**clean, "PYTHONPATH": os.pathsep.join(path), "COLUMNS": WIDE, **environment},
+            env=self.environment(**environment),
             capture_output=True,
             text=True,
             check=False,
             timeout=timeout,
         )
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The variables of a process that has the copy installed, and `more`."""
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("SGLANG_")}
+        path = [*self._path, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {**clean, "PYTHONPATH": os.pathsep.join(path), "COLUMNS": WIDE, **more}
 
     def command(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run `sglang-platform` with these arguments."""

@@ -15,6 +15,7 @@ from installed_plugin import Edit, InstalledPlugin
 from sglang_platform.conformance.host import reference, served_parts, witness
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineProcess
+from warm_interpreter import run_warm
 
 pytestmark = pytest.mark.host
 
@@ -55,9 +56,8 @@ def install(tmp_path: Path) -> Install:
 def settled(plugin: InstalledPlugin, models: Path, **asked: object) -> subprocess.CompletedProcess[str]:
     checkpoint = make_checkpoint(models / "llama")
     program = _HERE / "programs" / "settle_arguments.py"
-    return plugin.run(
-        "-W", "ignore", str(program), str(checkpoint), json.dumps(asked), SGLANG_PLATFORM="minimal"
-    )
+    variables = plugin.environment(SGLANG_PLATFORM="minimal")
+    return run_warm(program, str(checkpoint), json.dumps(asked), timeout=900, environment=variables)
 
 
 def block_of(said: str, file: Path) -> list[str]:

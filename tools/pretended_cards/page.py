@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -55,19 +55,21 @@ SETUPS = (
 )
 
 
-def surveyed(setup: Setup, python: str = sys.executable) -> dict[str, Any]:
-    """What SGLang of that interpreter does there, as `survey` answers."""
+Finished = subprocess.CompletedProcess[str]
+
+
+def _in_a_process(program: Path, *arguments: str, timeout: float, environment: Mapping[str, str]) -> Finished:
+    command = [sys.executable, "-W", "ignore", str(program), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def surveyed(setup: Setup, run: Callable[..., Finished] = _in_a_process) -> dict[str, Any]:
+    """What SGLang does there, as `survey` answers."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
-    command = [python, "-W", "ignore", "-m", "tools.pretended_cards.survey", setup.architecture]
-    tables = [f"tables={setup.tables}"] if setup.tables else []
-    done = subprocess.run(
-        [*command, "plugin" if setup.plugin else "alone", *setup.libraries, *tables],
-        env=environment,
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    words = [setup.architecture, "plugin" if setup.plugin else "alone", *setup.libraries]
+    words += [f"tables={setup.tables}"] if setup.tables else []
+    done = run(Path(__file__).with_name("survey.py"), *words, timeout=240, environment=environment)
     if done.returncode != 0:
         raise RuntimeError(f"{setup.title}: {done.stderr[-2000:]}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from warm_interpreter import run_warm
 
 pytestmark = pytest.mark.host
 
@@ -54,15 +54,15 @@ TOLD: dict[str, tuple[str, str]] = {
         "    register_attention_backend('acme')(lambda runner: None)",
         "sglang.srt.layers.attention.attention_registry:ATTENTION_BACKENDS['acme']",
     ),
-    "quantisation": (
-        "import sglang.srt.layers.quantization as q\nclass Method: ...\ndef register():\n"
-        "    q.QUANTIZATION_METHODS['acme'] = Method",
-        "sglang.srt.layers.quantization:QUANTIZATION_METHODS['acme']",
-    ),
     "model": (
         "from sglang.srt.models.registry import ModelRegistry\nclass Model: ...\ndef register():\n"
         "    ModelRegistry.models['AcmeForCausalLM'] = Model",
         "sglang.srt.models.registry:ModelRegistry.models['AcmeForCausalLM']",
+    ),
+    "quantisation": (
+        "import sglang.srt.layers.quantization as q\nclass Method: ...\ndef register():\n"
+        "    q.QUANTIZATION_METHODS['acme'] = Method",
+        "sglang.srt.layers.quantization:QUANTIZATION_METHODS['acme']",
     ),
     "function": (
         _PATCH + "common.get_bool_env_var = lambda *a, **k: False",
@@ -136,14 +136,8 @@ def outcomes(asked_names: set[str], tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "cases.json").write_text(json.dumps(cases))
     program = Path(__file__).parent / "programs" / "load_conflicting_plugins.py"
     environment = {**os.environ, "SGLANG_PLATFORM": "example_oot"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(folder / "cases.json"), str(folder)],
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-    )
+    words = (str(folder / "cases.json"), str(folder))
+    done = run_warm(program, *words, timeout=1200, environment=environment)
     assert done.returncode == 0, done.stderr
     files = {name: folder / name / "outcome.json" for name in cases}
     assert all(file.exists() for file in files.values()), done.stderr

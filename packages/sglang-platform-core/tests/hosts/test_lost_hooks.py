@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core.errors import HookTargetError, LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_source
 from sglang_platform.core.sglang import registration
 from sglang_platform.core.sglang.registration import Feature, LaunchSettings, check_launch, losing_fields
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal
+from warm_interpreter import run_warm
 
 PROGRAM = Path(__file__).parent / "programs" / "lose_each_target.py"
 
@@ -54,7 +54,7 @@ def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
         "SGLANG_PLATFORM": "example_oot",
         "SGLANG_PLATFORM_REPORT_DIR": str(tmp_path_factory.mktemp("counted")),
     }
-    run = completed([sys.executable, PROGRAM], env=environment, seconds=270)
+    run = run_warm(PROGRAM, timeout=270, environment=environment)
     assert run.returncode == 0, run.stderr[-3000:]
     answers: dict[str, dict[str, Any]] = json.loads(run.stdout.strip().splitlines()[-1])
     return answers

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from warm_interpreter import run_warm
+
 pytestmark = pytest.mark.host
 
 _GENERAL, _PLATFORMS = "sglang.srt.plugins", "sglang.srt.platforms"
@@ -151,18 +153,12 @@ _CASES["second_of_two"]["groups"][_GENERAL] = {
 
 @pytest.fixture(scope="module")
 def outcomes(asked_names: set[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    import subprocess
-    import sys
-
     cases = {name: case for name, case in _CASES.items() if name in asked_names or name not in _REFUSED}
     folder = tmp_path_factory.mktemp("second-tries")
     (folder / "cases.json").write_text(json.dumps(cases))
     program = Path(__file__).parent / "programs" / "try_again_after_failures.py"
-    subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(folder / "cases.json"), str(folder)],
-        check=True,
-        timeout=600,
-    )
+    done = run_warm(program, str(folder / "cases.json"), str(folder), timeout=600)
+    assert done.returncode == 0, done.stderr
     return {name: (folder / name / "output").read_text() for name in cases}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from sglang_platform.core.errors import HostError, LaunchRefused
 from sglang_platform.core.sglang.diffusion import plugin_loop as diffusion
 from sglang_platform.core.sglang.start import llm_plugin_loop as srt
 from sglang_platform.core.sglang.start.plugin_loop import PluginLoop, refusing_the_launch
+from warm_interpreter import run_warm
 
 _PROGRAM = Path(__file__).parent / "programs" / "serve_or_refuse.py"
 LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
@@ -90,13 +89,7 @@ def test_plugins_of_others_are_run_once_on_sglangs_own_platform(
         source = f"def load():\n    print('ran {name}')\n" + "    raise ValueError\n" * (name == failing)
         (tmp_path / f"{name}_plugin.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(_PROGRAM)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_warm(_PROGRAM, timeout=300)
     assert done.returncode == (1 if failing else 0), done.stderr
     assert done.stdout.count("ran first") == 1
     assert done.stdout.count("ran last") == (failing != "first")

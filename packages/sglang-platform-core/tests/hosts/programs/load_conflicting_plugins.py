@@ -5,6 +5,7 @@ A case is a list of `[name, distribution, source]`; each source has `register()`
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -14,7 +15,6 @@ from typing import Any
 
 import sglang.srt.layers.attention.attention_registry
 import sglang.srt.layers.quantization
-import sglang.srt.models.registry
 import sglang.srt.server_args  # noqa: F401 - core loads the plugins that are installed, here none
 
 from sglang_platform.core import plugins
@@ -46,7 +46,10 @@ def run(case: list[list[str]], folder: Path) -> None:
 
 
 def main(cases: str, folder: str) -> None:
-    for name, case in json.loads(Path(cases).read_text()).items():
+    text = Path(cases).read_text()
+    if "sglang.srt.models.registry" in text:  # it imports every model of SGLang
+        importlib.import_module("sglang.srt.models.registry")
+    for name, case in json.loads(text).items():
         pid = os.fork()
         if pid == 0:
             try:

@@ -13,9 +13,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import torch  # noqa: F401 - imported once, for all cases
-import transformers  # noqa: F401
-
 
 def attempt() -> None:
     try:
