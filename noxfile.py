@@ -488,7 +488,7 @@ def foreign_starts(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def interpreted_engines(session: nox.Session) -> None:
-    """The CUDA and ROCm packages whole inside SGLang without a GPU, kernels interpreted; some 20 minutes."""
+    """The CUDA and ROCm packages whole inside SGLang without a GPU, kernels interpreted; half an hour."""
     tests = "conformance/tests/host/test_interpreted_engines.py"
     run(session, host(session), "-m", "pytest", "-v", tests, *session.posargs, SGLANG_PLATFORM_LONG="1")
 
