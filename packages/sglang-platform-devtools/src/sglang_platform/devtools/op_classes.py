@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.source.answers import Definition
+from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.opening import open_host
 from sglang_platform.devtools.source.tree import SourceTree
-from sglang_platform.devtools.upgrade.release import Release
 
 __all__ = ["OpClass", "installed_ops", "op_classes"]
 
@@ -37,26 +39,45 @@ def op_classes(tree: SourceTree, op_class: str) -> dict[str, OpClass]:
     Raises ConfigurationError if the class itself is missing. `tree.not_read()` lists the files that could not be read.
     """
     module, _, root = op_class.partition(":")
-    release = Release(tree)
-    base = release.class_at(Address(module, (root,)))
-    if base is None:
+    lookup, root_address = Lookup(tree), Address(module, (root,))
+    if not isinstance(lookup.find(root_address), Definition):
         raise ConfigurationError(
             f"{tree.label} has no class {op_class}, from which its fused ops derive",
             why=tree.unreadable(module) or "its sources do not define it",
             fix="give a whole wheel or checkout of a supported SGLang",
         )
-    found = {}
-    for where, name in _candidates(tree, root):
-        one = release.class_at(Address(where, (name,)))
-        line = list(one.line()) if one is not None else []
-        if base in line[1:] and name != "MultiPlatformOp":
-            below = (each.own.get("forward") for each in line[: line.index(base)])
-            found[name] = OpClass(name, where, any(each and each.function for each in below))
+    below: dict[Address, list[Address]] = {}
+    own = []
+    for where, node in _candidates(tree, root):
+        address = Address(where, (node.name,))
+        if any(isinstance(one, ast.FunctionDef) and one.name == "forward" for one in node.body):
+            own.append(address)
+        for base in _bases(lookup, where, node):
+            below.setdefault(base, []).append(address)
+    found = _reached([root_address], below)
+    without_choice = _reached([one for one in own if one in found and one != root_address], below)
+    return {
+        address.path[0]: OpClass(address.path[0], address.module, address in without_choice)
+        for address in found
+        if address.path[0] not in (root, "MultiPlatformOp")
+    }
+
+
+def _reached(begin: Iterable[Address], below: dict[Address, list[Address]]) -> dict[Address, None]:
+    """The classes in `begin` and all their subclasses."""
+    found = dict.fromkeys(begin)
+    open_ = list(found)
+    while open_:
+        for one in below.get(open_.pop(), ()):
+            if one not in found:
+                found[one] = None
+                open_.append(one)
     return found
 
 
-def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, str]]:
-    """The module and name of each class that may derive from the op class, by the names of its bases in the text."""
+def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    """Classes that may derive from the op class, by the names of their bases. The text is searched first, since the
+    host has thousands of classes."""
     written = [
         (module, name.decode(), {word.decode() for word in _WORD.findall(bases)})
         for module in tree.served()
@@ -71,4 +92,16 @@ def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, str]]:
         new = set(below.get(open_.pop(), ())) - names
         names |= new
         open_ += new
-    return ((module, name) for module, name, bases in written if bases & names)
+    for where in {module for module, _, bases in written if bases & names}:
+        module = tree.module(where)
+        for node in module.tree.body if module is not None else ():
+            if isinstance(node, ast.ClassDef) and node.bases:
+                yield where, node
+
+
+def _bases(lookup: Lookup, where: str, node: ast.ClassDef) -> Iterator[Address]:
+    for base in node.bases:
+        path = tuple(ast.unparse(base).split("."))
+        answer = lookup.find(Address(where, path)) if all(map(str.isidentifier, path)) else None
+        if isinstance(answer, Definition):
+            yield answer.address
