@@ -23,6 +23,7 @@ _SLOW = (
     "LengthsByTheirSum",
     "KeepsEveryOutput",
     "EveryLengthIsKept",
+    "LentPagesAreTraced",
 )
 IN_PROCESS = [one for one in all_mutants() if one.name in PATCHES and one.level != Level.DISTRIBUTED.label]
 FIRST = {

@@ -126,6 +126,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     module = ModuleType("invented_host")
     module.serve = lambda request: request  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    HookRegistry.reset()
     registration.forget()
     yield module
     HookRegistry.reset()
