@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -585,24 +586,25 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(name="conformance-example-oot", venv_backend="none")
 def conformance_example_oot(session: nox.Session) -> None:
-    """The suite on the example, in SGLang, to the profile `core`, in two shards at once; the report goes to
+    """The suite on the example, in SGLang, to the profile `core`, in three shards, two at once; the report goes to
     `reports/`. Arguments go to the suite, which then runs in one piece."""
     arguments = ("--platform", "example_oot", "--host", "sglang", "--profile", "core")
     if session.posargs:
         check_platform(session, *arguments, "--report", "reports/example_oot")
         return
-    python, shards = host(session), [f"reports/example_oot-{part}-of-2" for part in (1, 2)]
+    python, count = host(session), 3
+    shards = [f"reports/example_oot-{part}-of-{count}" for part in range(1, count + 1)]
     command = [python, "-m", "sglang_platform.conformance"]
     environment = {**os.environ, "SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}
-    started = [
-        subprocess.Popen(
-            [*command, *arguments, "--shard", f"{at}/2", "--report", folder],
-            env={**environment, "PATH": f"{HOST / 'bin'}{os.pathsep}{os.environ['PATH']}"},
-            stdout=subprocess.DEVNULL,  # `merge` prints what both found
-        )
-        for at, folder in enumerate(shards, 1)
-    ]
-    ended = [one.wait() for one in started]
+    environment["PATH"] = f"{HOST / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+    def end(at: int) -> int:
+        words = (*arguments, "--shard", f"{at}/{count}", "--report", shards[at - 1])
+        # `merge` prints what they found.
+        return subprocess.run([*command, *words], env=environment, stdout=subprocess.DEVNULL).returncode
+
+    with ThreadPoolExecutor(2) as two:
+        ended = list(two.map(end, range(1, count + 1)))
     session.log(f"the shards ended with {ended}")
     wrong = ("failed", "blocked", "unexpected_pass", "suite_failed")
     merge = (*command, "merge", *shards, "--report", "reports/example_oot")
