@@ -8,11 +8,10 @@ from __future__ import annotations
 from functools import partial
 from importlib.util import find_spec
 
-from sglang_platform.conformance.check import NotApplicable, NotRun, check
+from sglang_platform.conformance.check import NotRun, check
 from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.devtools.changes import OURS
 
 __all__: list[str] = []
 
@@ -47,12 +46,9 @@ def host_imports_exist(subject: Subject) -> None:
 
 
 def _on_host(subject: Subject, *ids: str) -> None:
-    """`problems`. Raises NotRun where there is no SGLang to compare with, which is not imported, and NotApplicable for
-    a package of this project, which doctor leaves out."""
+    """`problems`. Raises NotRun where there is no SGLang to compare with; it is not imported."""
     if find_spec("sglang") is None:
         raise NotRun(
             "SGLang is not installed: its source is what the plugin's is compared with", cause="host"
         )
-    if subject.distribution in OURS:
-        raise NotApplicable(f"doctor leaves out {subject.distribution}, whose own tests compare it with SGLang")
     problems(subject, ids)
