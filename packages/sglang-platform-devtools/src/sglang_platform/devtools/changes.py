@@ -27,18 +27,20 @@ __all__ = [
     "changes_of_installed",
     "is_ours",
     "packages_of",
-    "plugins_of_others",
+    "platform_plugins",
     "read_changes",
     "read_hooks",
 ]
 
 _REGISTERS = re.compile(rb"plugin_hook|HookRegistry|hook_registry")
 
-_NAMES = ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
-OURS = frozenset(f"sglang-platform-{name}" for name in _NAMES)
+OURS = frozenset(
+    f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+)
 """This project's distributions. Their own tests run their hooks on every release."""
 
-_OUR_PACKAGES = tuple(f"sglang_platform.{name.replace('-', '_')}." for name in _NAMES)
+_ADAPTER = ("sglang_platform.core.", "sglang_platform.devtools.", "sglang_platform.conformance.")
+"""What runs beside every platform, and is no platform's source."""
 
 
 class Changes(NamedTuple):
@@ -110,23 +112,23 @@ def is_ours(origin: PluginOrigin) -> bool:
 
 
 def changes_of_installed(
-    *, with_ours: bool = True, host: Host | None = None
+    *, with_adapter: bool = True, host: Host | None = None
 ) -> Iterator[tuple[PluginOrigin, Changes]]:
     """The changes by package of each installed plugin, general plugins before platforms."""
-    records = installed_plugins() if with_ours else plugins_of_others()
+    records = installed_plugins() if with_adapter else platform_plugins()
     for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
         yield origin, read_changes(source, str(origin), None if is_ours(origin) else host)
 
 
-def plugins_of_others() -> list[EntryPointRecord]:
-    """The installed plugins but for this project's, and the platform under development, which no package registers."""
+def platform_plugins() -> list[EntryPointRecord]:
+    """The installed plugins but for core's own, and the platform under development, which no package registers."""
     trace = current.trace()
     developed = [
         EntryPointRecord(PLATFORM_GROUP, one.origin.name, one.answer, one.origin)
         for one in (trace.candidates if trace is not None else ())
-        if one.answer and not one.origin.distribution and not one.answer.startswith(_OUR_PACKAGES)
+        if one.answer and not one.origin.distribution
     ]
-    return [one for one in (*installed_plugins(), *developed) if not is_ours(one.origin)]
+    return [one for one in (*installed_plugins(), *developed) if not one.value.startswith(_ADAPTER)]
 
 
 def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:

@@ -25,11 +25,11 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
     """A problem for each required hook that fails or takes no effect, a warning for an optional one that is probably
     misspelt; notes for everything that was not examined.
 
-    This project's own hooks are left out: their tests run them on each release.
+    Core's own hooks are left out: its tests run them on each release.
     """
     has_host = lookup.modules.has("sglang")
     host = Release(open_host("installed", {HOST})) if has_host else None
-    for origin, found in changes_of_installed(with_ours=False, host=host):
+    for origin, found in changes_of_installed(with_adapter=False, host=host):
         if found.unread:
             why = "what they change is computed, and the source does not tell it"
             yield _unread(origin, found.unread, why)

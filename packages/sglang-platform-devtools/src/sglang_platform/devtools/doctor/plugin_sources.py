@@ -1,5 +1,5 @@
 """Checks of all installed plugins' sources except platform classes: subclasses of SGLang classes, imports and calls.
-This project's own packages are left out: the adapter's tests run them on each release.
+Core and its tools are left out: their tests run them on each release.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from sglang_platform.core.contract.parts import MisspeltOverride
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.errors import ContractError, PluginOrigin
-from sglang_platform.devtools.changes import packages_of, plugins_of_others
+from sglang_platform.devtools.changes import packages_of, platform_plugins
 from sglang_platform.devtools.check.couplings import examine_couplings, unclear_couplings
 from sglang_platform.devtools.check.remark import OF_LINES
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
@@ -35,7 +35,7 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
     """The findings in every plugin's source; `examined`: names of the classes that were already examined live."""
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
-    records = plugins_of_others()
+    records = platform_plugins()
     entries = "".join(f"entry = {one.value}\n" for one in records)
     release = Release(host.tree) if host is not None else None
     for origin, tree in packages_of(records):
