@@ -164,9 +164,9 @@ def test_after_a_sound_plugin_nothing_was_left_unread(command) -> None:
     assert command("doctor").stdout.splitlines()[-1] == "no problem found"
 
 
-def test_hooks_of_this_projects_own_packages_are_left_to_their_tests(command) -> None:
+def test_the_packages_for_gpus_are_read_as_those_of_others(command) -> None:
     install(command, HOOK.format(target="gone"))
     assert len(found(command, 1)) == 1
     metadata = command.folder / "mine_dist-1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("mine-dist", "sglang-platform-cuda"))
-    assert found(command) == []
+    assert len(found(command, 1)) == 1
