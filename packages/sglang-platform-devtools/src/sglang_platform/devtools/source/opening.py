@@ -111,12 +111,23 @@ def package_of(module: str) -> str:
 
 
 def package_files(module: str) -> list[tuple[str, Path]]:
-    """The modules of the part of a distribution that `module` belongs to, as (name, file), tests left out."""
+    """The modules of the part of a distribution that `module` belongs to, as (name, file), without tests and without
+    the files of a project that lies in it, as a template's."""
+    package = package_of(module)
     try:
-        tree = open_module(package_of(module))
+        tree = open_module(package)
     except ConfigurationError:
         return []
-    return [(name, Path(tree.path(name) or "")) for name in tree.served()]
+    files = [(name, Path(tree.path(name) or "")) for name in tree.served()]
+    return [
+        (name, file) for name, file in files if not _of_a_project_inside(file, name.removeprefix(package))
+    ]
+
+
+def _of_a_project_inside(file: Path, below: str) -> bool:
+    """`below`: the module's name after that of the package, as ``.a.b``."""
+    folders = below.count(".") - (file.name != "__init__.py")
+    return any((folder / "pyproject.toml").is_file() for folder in list(file.parents)[: max(folders, 0)])
 
 
 def open_wheel(path: Path) -> SourceTree:
