@@ -151,6 +151,7 @@ def write(page: Path, text: str) -> None:
 def _short(message: str) -> str:
     """The first line, without the folders of this machine and of this run."""
     line = re.sub(r"/\S*/(?:mutant-\w+|site-packages|models)/", "", message.strip().splitlines()[0])
+    line = line.replace(f"{HERE.parents[2]}/", "")
     line = re.sub(r"device-\d+-", "device-N-", line).replace(str(Path.home()), "~")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
