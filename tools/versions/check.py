@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
@@ -283,6 +284,24 @@ def stub_modules(platform: Any) -> str:
     name = "host_matrix_absent_library"  # no distribution carries it: the probe platform names it as a stub
     assert importlib.import_module(name).__name__ in stubs.served()
     return ", ".join(stubs.served())
+
+
+@check("light start on pretended cards")
+def light_start(platform: Any) -> str:
+    """An H100 and an MI300X without a compiled library, with our packages. CUDA's start wants `sgl_kernel` before
+    0.5.15, which describe one of its operators to torch."""
+    from tools.pretended_cards.page import Setup, surveyed
+
+    old = Version(importlib.metadata.version("sglang")) < Version("0.5.15")
+    for architecture in ("sm_90", "gfx942"):
+        imports = surveyed(Setup(architecture, True, ()))["imports"]
+        lost = {module: why for module, why in imports.items() if why}
+        if old and architecture == "sm_90":
+            assert lost, "it starts, and docs/backends.md says that it does not"
+            assert all("sgl_kernel" in why for why in lost.values()), lost
+        else:
+            assert not lost, f"{architecture}: {lost}"
+    return "HIP alone: CUDA wants sgl_kernel" if old else "CUDA and HIP"
 
 
 @check("limits reported")
