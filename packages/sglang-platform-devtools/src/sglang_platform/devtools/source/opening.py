@@ -83,7 +83,8 @@ def open_plugin(where: str) -> SourceTree:
 
 
 def open_module(where: str) -> SourceTree:
-    """The sources of a module or package that could be imported here. Raises ConfigurationError as `open_plugin`."""
+    """The sources of a module or package that could be imported here, without those of a project that lies in the
+    package, as a template. Raises ConfigurationError as `open_plugin`."""
     found = find_module(where) if all(map(str.isidentifier, where.split("."))) else None
     if found is None:
         raise ConfigurationError(
@@ -93,7 +94,7 @@ def open_module(where: str) -> SourceTree:
         )
     folders = found.search_path
     if folders is not None:
-        return _files(where, [pair for folder in folders for pair in _modules(Path(folder), where)])
+        return _files(where, [pair for folder in folders for pair in _own_modules(Path(folder), where)])
     origin = found.origin
     if origin is None or not origin.endswith(".py"):
         raise ConfigurationError(f"The plugin {where!r} has no Python source", why=f"it is {origin}")
@@ -111,23 +112,12 @@ def package_of(module: str) -> str:
 
 
 def package_files(module: str) -> list[tuple[str, Path]]:
-    """The modules of the part of a distribution that `module` belongs to, as (name, file), without tests and without
-    the files of a project that lies in it, as a template's."""
-    package = package_of(module)
+    """The modules of the part of a distribution that `module` belongs to, as (name, file), tests left out."""
     try:
-        tree = open_module(package)
+        tree = open_module(package_of(module))
     except ConfigurationError:
         return []
-    files = [(name, Path(tree.path(name) or "")) for name in tree.served()]
-    return [
-        (name, file) for name, file in files if not _of_a_project_inside(file, name.removeprefix(package))
-    ]
-
-
-def _of_a_project_inside(file: Path, below: str) -> bool:
-    """`below`: the module's name after that of the package, as ``.a.b``."""
-    folders = below.count(".") - (file.name != "__init__.py")
-    return any((folder / "pyproject.toml").is_file() for folder in list(file.parents)[: max(folders, 0)])
+    return [(name, Path(tree.path(name) or "")) for name in tree.served()]
 
 
 def open_wheel(path: Path) -> SourceTree:
@@ -260,6 +250,12 @@ def _plugin_folder(folder: Path) -> SourceTree:
         return _files(str(folder), list(_modules(folder, folder.name)))
     root = folder / "src" if (folder / "src").is_dir() else folder
     return _files(str(folder), list(_modules(root, "")))
+
+
+def _own_modules(folder: Path, package: str) -> Iterator[tuple[Path, str]]:
+    """`_modules` but for those in a folder below with a pyproject.toml."""
+    projects = {path.parent for path in folder.rglob("pyproject.toml")} - {folder}
+    return (pair for pair in _modules(folder, package) if projects.isdisjoint(pair[0].parents))
 
 
 def _modules(folder: Path, package: str) -> Iterator[tuple[Path, str]]:
