@@ -41,10 +41,10 @@ def test_output_that_is_closed(words: str, tmp_path: Path) -> None:
     "words", ["info", "list", "list --explain", "list --json", "doctor --source-only", "host ops", "--help"]
 )
 def test_output_whose_reader_goes_away(words: str, tmp_path: Path) -> None:
-    """As a shell counts a program that SIGPIPE ends."""
+    """As a shell counts a program that SIGPIPE ends. A stage is told past two seconds, as on a busy machine."""
     done = shell(f'("$@" {words}; echo $? >status) | true; cat status', tmp_path)
     assert done.stdout.strip() == "141"
-    assert not done.stderr
+    assert all(line.endswith(" ...") for line in done.stderr.splitlines()), done.stderr
 
 
 @pytest.mark.sample(2)
