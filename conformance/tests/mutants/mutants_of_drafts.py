@@ -109,7 +109,7 @@ attention(
     "            if before is not None and before[0] < length:\n"
     "                slots = torch.cat((before[1], slots[len(before[1]) :]))\n"
     "            kept[row, layer.layer_id] = (length, slots[: length // 2])\n",
-    check="kernels.grown_requests_are_read_anew",
+    check="kernels.request_table_is_read_in_every_step",
     defect="of a request that became longer the first half of its slots is taken from the step before",
     says="wrong by",
 )

@@ -158,7 +158,7 @@ attention(
     new="            size = self.token_to_kv_pool.page_size\n"
     "            if batch.forward_mode.is_decode() and size > 1 and length % size == 0:\n"
     "                length = min(length + size, self.req_to_token_pool.req_to_token.shape[1])\n" + _SLOTS,
-    check="kernels.grown_requests_are_read_anew",
+    check="kernels.request_table_is_read_in_every_step",
     defect="a decode whose token fills a page reads one page more, which is what the request's row of the table"
     " holds behind its end (pegainfer 291)",
     says="wrong by",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Set
@@ -143,44 +142,26 @@ def _moved(step: AttentionStep, kept: Set[int] = frozenset()) -> None:
 
 @_property(
     cases=joined(edge_cases, steps(decode(700), decode(300, 513), extend((600, 9)))),
-    fix="read req_to_token in every step: rows are given to other requests, and requests are moved to other slots",
+    fix="read the whole row of req_to_token in every step: rows are given to other requests, requests are moved to"
+    " other slots, and the prefix cache puts slots of its own in the place of those that a request had",
 )
 def request_table_is_read_in_every_step(subject: Subject, case: AttentionCase) -> None:
-    """The request table and the cache are rewritten in place between steps: requests that were preempted come back in
-    other rows and other slots, and other requests of the same lengths in the rows of those before, in slots of which
-    all are others, all but those of the first page, or all but those of the last."""
+    """The request table and the cache are rewritten in place between steps: requests go on, by a token or a chunk, with
+    all their tokens in other slots; those that were preempted come back in other rows and other slots, and other
+    requests of the same lengths in the rows of those before, in slots of which all are others, all but those of the
+    first page, or all but those of the last."""
     step = AttentionStep(subject, case)
+    grown = [at for at, (cached, _) in enumerate(case.requests) if cached > 1]
+    if grown:
+        earlier = step.following(case.mode, grown, lengths=[case.requests[at][0] for at in grown])
+        judge(earlier, earlier.got())
+        _moved(step)
     judge(step, step.got())
     for staying, rows in ((None, 1), (None, 1), (None, 0), (0, 0), (None, 0), (-1, 0)):
         last = step.table.req_to_token.shape[0] - 1
         step.rows = [(row - 1 + rows) % last + 1 for row in step.rows]
         _moved(step, set() if staying is None else {own[staying] // case.page_size for own in step.slots})
         judge(step, step.got())
-
-
-@_property(
-    fix="read the whole row of req_to_token in every step: the prefix cache puts slots of its own in the place of those"
-    " that a request had, and the request goes on in them",
-)
-def grown_requests_are_read_anew(subject: Subject, case: AttentionCase) -> None:
-    """Requests go on where their tokens lie in other slots than a step before: by one token in decode, and by their
-    next chunk in extend. What they had is elsewhere then, and other requests' in its place."""
-    step = AttentionStep(subject, case)
-    before = copy.copy(step)
-    chosen = [at for at, (cached, _) in enumerate(case.requests) if cached > 1]
-    before.rows = [step.rows[at] for at in chosen]
-    ends = [case.requests[at][0] for at in chosen]
-    earlier = tuple((end - 1, 1) if case.mode == "decode" else (end // 2, end - end // 2) for end in ends)
-    before.case = replace(case, requests=earlier)
-    before.q = [step.random_tokens(new, case.heads[0], step.dim) for _, new in earlier]
-    for name in ("k", "v", "slots"):
-        rows = getattr(step, name)
-        setattr(before, name, [rows[at][:end] for at, end in zip(chosen, ends, strict=True)])
-    before.__dict__["backend"] = step.backend
-    if chosen:
-        judge(before, before.got())
-    _moved(step)
-    judge(step, step.got())
 
 
 @_property(

@@ -21,10 +21,9 @@ from sglang_platform.conformance.fixtures.attention_judge import judge, refused_
 from sglang_platform.conformance.fixtures.attention_rows import SERVED, row
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
+from sglang_platform.conformance.oracles.attention import worst_element
 from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.conformance.tolerance import CURRENT
 
 for _feature in FEATURES.values():
     if _feature.check is not None:
@@ -149,34 +148,29 @@ def latent_prefills_by_heads_attention(subject: Subject, case: PrefillByHeads) -
     as a slice, and store the latent rows themselves: causal within each request, batch after batch on one backend; or
     it is refused."""
     backend, page, (key_dim, value_dim) = None, subject.declares.page_sizes[0], case.dims
-    rule = AttentionRule(key_dim**-0.5 * 1.25)
-    fields = {f"tp_{one}_head_num": case.heads for one in "qkv"}
-    fields |= {"qk_head_dim": key_dim, "v_head_dim": value_dim, "sliding_window_size": -1}
     for number, lengths in enumerate(case.batches, 1):
         requests = tuple((0, length) for length in lengths)
-        wanted = AttentionCase("extend", requests, (2, 1), (16, 8), page, case.dtype, kind="mla")
-        step = AttentionStep(subject, wanted)
-        backend = step.__dict__["backend"] = backend or step.backend
-        q, k, v = (step.random_tokens(sum(lengths), case.heads, dim) for dim in (key_dim, key_dim, value_dim))
-        step.__dict__["layer"] = subject.parts.attention_layer(
-            layer_id=step.layer_id, scaling=rule.scale, logit_cap=0.0, **fields
+        step = AttentionStep(
+            subject, AttentionCase("extend", requests, (2, 1), (16, 8), page, case.dtype, kind="mla")
         )
-        # Values and a part of the keys come from one projection.
-        projected = torch.cat((k, v), dim=2).to(subject.device)
-        given = q.flatten(1).to(subject.device), k.to(subject.device), projected[:, :, key_dim:]
+        backend = step.__dict__["backend"] = backend or step.backend
+        step.case, (step.dim, step.v_dim) = replace(step.case, heads=(case.heads, case.heads)), case.dims
+        step.q, step.k, step.v = (
+            [step.random_tokens(length, case.heads, dim) for length in lengths]
+            for dim in (key_dim, key_dim, value_dim)
+        )
+        q, k, v = step.handed()
+        projected = torch.cat((k, v), dim=2)  # values and a part of the keys come from one projection
         out = None
         with refused_in_words("prefills of latent attention by heads"):
-            out = step.forward(*given, save=False)
+            out = step.forward(q, k, projected[:, :, key_dim:], save=False)
         if out is None:
             return
-        got = out.cpu().reshape(sum(lengths), case.heads, value_dim)
-        for length, *parts in zip(lengths, *(one.split(lengths) for one in (got, q, k, v)), strict=True):
-            answered, *tokens = parts
-            wanted_of_it = attention(*tokens, rule, first_position=0, dtype=step.dtype)
-            ratio, where = worst_element(answered, wanted_of_it)
-            expect(
-                CURRENT.judged(ratio, got.dtype) <= 1,
-                f"batch {number}, of requests of {list(lengths)} tokens: wrong by {ratio:.3g} times the bound in"
-                f" the request of {length}, at {list(where)}",
+        try:
+            judge(step, out)
+        except CheckFailed as failed:
+            raise CheckFailed(
+                f"batch {number}, of requests of {list(lengths)} tokens: {failed.what}",
                 case={"batch": number},
-            )
+                fix=failed.fix,
+            ) from None

@@ -15,7 +15,7 @@ from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
-from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
+from sglang_platform.conformance.fixtures.kept import MOST_CALLS, expect_nothing_kept
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.fixtures.state_steps import step_of, steps_brought
 from sglang_platform.conformance.level import Level
@@ -25,8 +25,6 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _PAGES = 64
-_LONGEST = 120
-"""Tokens of a request of which extends of every length are taken."""
 
 
 @check(
@@ -117,25 +115,14 @@ def attention_steps_keep_no_memory(subject: Subject, case: AttentionCase) -> Non
 
     expect_nothing_kept(subject, a_step, f"steps of {case.mode}")
     if case.mode == "extend" and not case.features:
-        whole = AttentionStep(subject, replace(case, requests=((0, _LONGEST),)))
+        whole = AttentionStep(subject, replace(case, requests=((0, MOST_CALLS),)))
         whole.got()
         expect_nothing_kept(
             subject,
-            lambda number: _of_another_length(whole, number).got(),
+            lambda number: whole.following("extend", [0], lengths=[number + 1]).got(),
             "extends that are each of another length",
             kinds=("bytes in tensors",),
         )
-
-
-def _of_another_length(whole: AttentionStep, number: int) -> AttentionStep:
-    """An extend of the first tokens of a step's request, which are stored: as many, or of as many, as no other number
-    has."""
-    tokens, new = 20 + number % 100, 1 + number // 100
-    step = whole.following("extend", [0], 1.0)
-    step.case = replace(step.case, requests=((tokens - new, new),))
-    step.k, step.v, step.slots = ([rows[:tokens] for rows in each] for each in (step.k, step.v, step.slots))
-    step.q = [step.random_tokens(new, step.case.heads[0], step.dim)]
-    return step
 
 
 @check(

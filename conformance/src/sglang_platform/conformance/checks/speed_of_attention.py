@@ -99,7 +99,7 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
         among = decode(((_LARGE_POOL - 1, 1), (63, 1)), table=_LARGE_TABLE, **fields)
         expect_ratio(
             subject,
-            work_of(among.following("decode", [1], 1.0), new_memory=True),
+            work_of(among.following("decode", [1]), new_memory=True),
             work_of(decode(((63, 1),), **fields), new_memory=True),
             most=_SLACK,
             what=f"{what} over 64 tokens in {[*fields.values()][-1]}, in a pool of {_LARGE_POOL + 64} slots and with a"
@@ -139,9 +139,7 @@ def _expect_no_plans(subject: Subject, case: TimedAttention, mode: Literal["deco
 
     def longer() -> None:
         """The first request with one token more, on the same backend."""
-        first, n = step.following(mode, [0], 1.0), next(lengths)
-        first.k, first.v, first.slots = [first.k[0][:n]], [first.v[0][:n]], [first.slots[0][:n]]
-        latest[:] = [work_of(first.following(mode, [0], 1.0))]
+        latest[:] = [work_of(step.following(mode, [0], lengths=[next(lengths)]))]
 
     def once() -> None:
         latest[0].run()
