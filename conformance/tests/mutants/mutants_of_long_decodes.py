@@ -14,7 +14,7 @@ long(
     "LongDecodeWithoutCap",
     old="    if layer.logit_cap:\n",
     new="    if layer.logit_cap and not (m == 1 and n > 1024):\n",
-    check="kernels.large_caps_and_sinks_attention",
+    check="kernels.features_at_their_ranges",
     defect="decodes of more than 1024 tokens take a split kernel, which has no cap",
     says="position 2100",
 )

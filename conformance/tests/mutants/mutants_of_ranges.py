@@ -30,7 +30,7 @@ attention(
     "SinkOfEachSplit",
     old=_SINK,
     new=_SINK + "        sink = sink + torch.log(torch.tensor(float(-(-n // 8192))))\n",
-    check="kernels.features_over_long_contexts",
+    check="kernels.features_at_their_ranges",
     defect="past 8,192 keys the sink is added in both splits",
     says="wrong by",
 )
@@ -39,7 +39,7 @@ attention(
     old=_CAP,
     new="        bent = layer.logit_cap * torch.tanh(scores / layer.logit_cap)\n"
     "        scores = torch.cat((bent[..., :4096], scores[..., 4096:]), dim=-1)\n",
-    check="kernels.features_over_long_contexts",
+    check="kernels.features_at_their_ranges",
     defect="scores of keys past the 4,096th are not bent",
     says="wrong by",
 )
@@ -47,7 +47,7 @@ attention(
     "WindowOfTheLastSplit",
     old=_WINDOW,
     new="        hidden = hidden | (other < torch.maximum(position - window, torch.tensor((n - 1) // 2048 * 2048)))\n",
-    check="kernels.features_over_long_contexts",
+    check="kernels.features_at_their_ranges",
     defect="a window that begins in the split before the last is cut at the last split's first key",
     says="wrong by",
 )
@@ -64,7 +64,7 @@ attention(
     "ScoresInHalf",
     old=_SCORES,
     new=_SCORES + "    scores = scores.to(torch.float16).float()\n",
-    check="kernels.scores_and_sums_stay_exact",
+    check="kernels.scores_far_from_zero",
     defect="scores are kept in float16 before the softmax",
     says="less exact than float32",
 )
@@ -75,7 +75,7 @@ attention(
     new="    raised = weights / weights.amax(-1, keepdim=True).clamp(min=1e-30)\n"
     '    summed = torch.einsum("hij,jhd->ihd", raised, v).to(torch.float16).float()\n'
     "    return summed / raised.sum(-1).transpose(0, 1)[..., None]",
-    check="kernels.scores_and_sums_stay_exact",
+    check="kernels.scores_far_from_zero",
     defect="values weighed by exp(score - maximum) are added up in float16 before they are divided",
     says="inf",
 )

@@ -29,7 +29,7 @@ attention(
     old=_SCORES,
     new="    whole = q.shape[-1] // 16 * 16 or q.shape[-1]\n"
     + _SCORES.replace("q, k)", "q[..., :whole], k[..., :whole])"),
-    check="kernels.heads_and_sizes_attention",
+    check="kernels.served_models_attention",
     defect="of heads whose width is no multiple of 16, as 72, scores take the whole tiles (FlashInfer 4299)",
     says="wrong by",
 )
@@ -39,7 +39,7 @@ attention(
     new=_GROUP + "        group = layer.tp_q_head_num // layer.tp_k_head_num\n"
     "        if group > 8 and group & (group - 1):\n"
     '            raise RuntimeError(f"unsupported group size: {group}")\n',
-    check="kernels.heads_and_sizes_attention",
+    check="kernels.served_models_attention",
     defect="a decode has kernels for groups of 1 to 8 and powers of two, and refuses others that its words declare,"
     " as 12 of Mistral Large (FlashInfer 996, 3563)",
     says="unsupported group size",

@@ -18,7 +18,7 @@ _KEY = "            key = _scaled(keys[slots], layer.k_scale)\n"
 _VALUE = "            value = _scaled(values[slots], layer.v_scale)\n"
 _WEIGHED = '    return torch.einsum("hij,jhd->ihd", weights, v)'
 _SOFTMAX = "        weights = torch.softmax(scores, dim=-1)\n"
-_LONG, _EDGES = "kernels.features_over_long_contexts", "kernels.window_edges_attention"
+_LONG, _EDGES = "kernels.features_at_their_ranges", "kernels.features_at_their_ranges"
 _PAIRS, _WINDOW = "kernels.pairs_of_features", "kernels.sliding_window_attention"
 
 attention(

@@ -75,20 +75,14 @@ def shapes_crossed(subject: Subject, rng: random.Random) -> Iterator[AttentionCa
 
 
 row(
-    "heads_and_sizes_attention",
-    "Every declared grouping of heads with every head size, values narrower than keys among them, and 1 to 128 latent"
-    " heads over ranks of 16 to 512. Sizes may be refused in words.",
-    shapes_crossed,
-    may_refuse="heads and head sizes",
-    fix="take the group, the head size and the width of the values each from the layer",
-)
-row(
     "served_models_attention",
-    "Decode and extend in the shapes of models that people serve: groups of 1 to 71 heads, head sizes of 64 to 256, up"
-    " to 128 latent heads, with the features of their layers. A shape may be refused in words.",
-    served_steps,
+    "Decode and extend with every declared grouping of heads and every head size, values narrower than keys among them,"
+    " and 1 to 128 latent heads over ranks of 16 to 512; and in the shapes of models that people serve, with groups of"
+    " up to 71 heads and the features of their layers. A shape may be refused in words.",
+    joined(shapes_crossed, served_steps),
     may_refuse="heads and head sizes",
-    fix="serve the heads, head sizes and features of this model, or raise NotImplementedError that names the limit",
+    fix="take the group, the head size and the width of the values each from the layer, and serve the features of this"
+    " model, or raise NotImplementedError that names the limit",
 )
 
 

@@ -28,10 +28,8 @@ from sglang_platform.conformance.fixtures.attention_features import asked_beside
 from sglang_platform.conformance.fixtures.attention_numbers import BLOCKS
 from sglang_platform.conformance.fixtures.attention_rows import row
 from sglang_platform.conformance.fixtures.pairwise import pairwise
-from sglang_platform.conformance.requirement import attention_feature, kv_kind
+from sglang_platform.conformance.requirement import kv_kind
 from sglang_platform.conformance.subject import Subject
-
-_ROWS_OF_THE_CACHE = (kv_kind("mha"),)
 
 
 def _sixteen_bits(subject: Subject) -> Iterator[Mapping[str, Any]]:
@@ -48,8 +46,16 @@ row(
     "scores_far_from_zero",
     "Scores of some hundreds give finite outputs, and the right ones; scores that all are far below zero, or far above"
     " it, weigh by their differences only; so do scores of later blocks, of 16 to 2,048 keys, that lie more than 88"
-    " above those of the first, of one key or of all, or below.",
+    " above those of the first, of one key or of all, or below. Of models of 16 bits scores about 150 that lie close"
+    " together weigh as they do in float32, and over 9,000 tokens that score alike the answer is the mean of their"
+    " values, which added up lie past the largest float16.",
     joined(
+        over(
+            steps(decode(40, 700), extend((90, 6), (0, 70)), small=True),
+            _sixteen_bits,
+            [{"drawn": "close together", "exact_scores": True}],
+        ),
+        over(steps(decode(9000, 40), extend((9000, 3)), small=True), _sixteen_bits, [{"drawn": "flat"}]),
         over(edge_cases, _most_exact, [{"loud": 60.0}, {"drawn": "far below"}, {"drawn": "far above"}]),
         over(
             steps(
@@ -60,24 +66,9 @@ row(
             [{"drawn": "rising"}, {"drawn": "one of all"}, {"drawn": "falling"}],
         ),
     ),
-    fix="keep the maximum of all scores so far, from minus infinity on, subtract it before the exponential, multiply"
-    " what was summed by exp(old - new) when it rises, and merge splits by their maxima",
-)
-row(
-    "scores_and_sums_stay_exact",
-    "Of models of 16 bits scores about 150 that lie close together weigh as they do in float32, and over contexts of"
-    " 9,000 tokens that score alike the answer is the mean of their values, which added up lie past the largest"
-    " float16.",
-    joined(
-        over(
-            steps(decode(40, 700), extend((90, 6), (0, 70)), small=True),
-            _sixteen_bits,
-            [{"drawn": "close together", "exact_scores": True}],
-        ),
-        over(steps(decode(9000, 40), extend((9000, 3)), small=True), _sixteen_bits, [{"drawn": "flat"}]),
-    ),
-    fix="keep scores in float32 from the product to the softmax: at 150 bfloat16 tells apart whole numbers only; add up"
-    " weighted values in float32, or divide by the sum of weights as it grows: float16 ends at 65,504",
+    fix="keep scores and sums in float32 (at 150 bfloat16 tells apart whole numbers only, and float16 ends at 65,504);"
+    " keep the maximum of all scores so far, from minus infinity on, subtract it before the exponential, multiply what"
+    " was summed by exp(old - new) when it rises, and merge splits by their maxima",
 )
 
 # Features at their ranges, and beside each other
@@ -107,19 +98,14 @@ def window_edges(subject: Subject, rng: random.Random) -> Iterator[AttentionCase
 
 
 row(
-    "window_edges_attention",
+    "features_at_their_ranges",
     "Windows of 15 to 4,096 tokens, at the edges of blocks, in contexts that reach past them by one token and more, by"
-    " thousands where they are narrow.",
-    window_edges,
-    requires=(*_ROWS_OF_THE_CACHE, attention_feature("sliding_window")),
-    fix="compare positions, not blocks: a token at position i sees i - layer.sliding_window_size to i, however wide",
-)
-row(
-    "large_caps_and_sinks_attention",
-    "Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too, and scores a"
+    " thousands where they are narrow; caps of 30 to 100, as models have them, on scores of their size, and scores a"
     " hundred times as large as their cap; sinks and scores that all are far above zero weigh by their differences"
-    " only.",
+    " only; sinks, caps, windows, and 8-bit caches over contexts of 1,025 to 9,000 tokens, one more than splits hold"
+    " among them.",
     joined(
+        window_edges,
         over(
             steps(*_SHORT, decode(2100, 700, 40), kinds=("mha",)),
             [
@@ -130,33 +116,26 @@ row(
         over(
             steps(*_SHORT, kinds=("mha",), small=True), [{"features": {"sinks": 120.0}, "drawn": "far above"}]
         ),
-    ),
-    requires=_ROWS_OF_THE_CACHE,
-    fix="bend every score to cap * tanh(score / cap), whatever the cap, and let the sink take part in the maximum that"
-    " is subtracted before the exponential",
-)
-row(
-    "features_over_long_contexts",
-    "Sinks, caps, windows, and 8-bit caches over contexts of 1,025 to 9,000 tokens, one more than splits hold among"
-    " them.",
-    over(
-        steps(
-            decode(*(n - 1 for n in _SPLIT)),
-            extend((4094, 3), (0, 5), (8300, 2)),
-            kinds=("mha",),
-            small=True,
+        over(
+            steps(
+                decode(*(n - 1 for n in _SPLIT)),
+                extend((4094, 3), (0, 5), (8300, 2)),
+                kinds=("mha",),
+                small=True,
+            ),
+            lambda subject: [
+                {"features": {"sinks": 9.0}},  # as much as some thousand keys weigh together
+                {"features": {"logit_cap": 30.0}, "loud": 15.0},
+                {"features": {"sliding_window": 2500}},
+                {"features": {"sinks": 8.0, "sliding_window": 2500}},
+                *itertools.islice(eight_bit_caches(subject), 1),
+            ],
         ),
-        lambda subject: [
-            {"features": {"sinks": 9.0}},  # as much as some thousand keys weigh together
-            {"features": {"logit_cap": 30.0}, "loud": 15.0},
-            {"features": {"sliding_window": 2500}},
-            {"features": {"sinks": 8.0, "sliding_window": 2500}},
-            *itertools.islice(eight_bit_caches(subject), 1),
-        ],
     ),
-    requires=_ROWS_OF_THE_CACHE,
-    fix="where keys are cut into splits, apply what belongs to the whole row once, when the splits are merged: a sink"
-    " is added once, not in every split",
+    requires=(kv_kind("mha"),),
+    fix="compare positions, not blocks: a token at position i sees i - layer.sliding_window_size to i, however wide;"
+    " bend every score to cap * tanh(score / cap); let the sink take part in the maximum that is subtracted, and add it"
+    " once, when the splits of keys are merged, not in every split",
 )
 
 
