@@ -66,7 +66,7 @@ graph(
     ),
     check="graphs.every_input_is_copied",
     defect="positions are copied at the first replay only",
-    says="other positions",
+    says="positions of which all changed",
 )
 graph(
     "PaddingNotNeutralised",
@@ -194,7 +194,7 @@ graph(
     ),
     check="graphs.replay_equals_eager",
     defect="lengths of a batch of the same size as the last are cut",
-    says="step 1 with",
+    says="at step",
 )
 graph(
     "PrefillSpoilsTheGraph",

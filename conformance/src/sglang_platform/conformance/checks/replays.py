@@ -76,30 +76,22 @@ def replay_equals_eager(subject: Subject, case: Row) -> None:
 
 
 def _requests(n: int, model: ReplayedModel) -> None:
-    """`n` of them, and between their steps as many as their graph holds, or the largest."""
-    bs: set[int | None] = set()
+    """`n` of them, and between their steps as many as their graph holds, or the largest: of another batch's size the
+    host reads another batch's rows, and of one as large as this bucket rows may be left over."""
+    asked = []
     for step in range(4):
-        batch = model.batch([(i * 3 + step) % model.count for i in range(n)], step)
-        if not model.runner.can_run_graph(batch):
-            what = f"can_run_graph() says no to {n} requests, and {model.sizes} were captured"
-            expect(n not in model.sizes, what)
-            continue  # left to the model
-        model.replay(batch, f"step {step} with {n} requests")
-        bs.add(getattr(model.runner, "bs", None))
-        # The host reads rows of the capture by it: of another batch's size they are another batch's. Of one as large as
-        # this bucket rows may be left over.
+        which = [(i * 3 + step) % model.count for i in range(n)]
+        taken = model.can_run(model.runner, model.batch(which, step))
+        expect(
+            taken or n not in model.sizes,
+            f"can_run_graph() says no to {n} requests, and {model.sizes} were captured",
+        )
         size = model.sizes[-1] if step % 2 else next((size for size in model.sizes if size >= n), n)
-        full = model.batch([(model.count - 1 - i) % model.count for i in range(min(size, model.count))], step)
-        if model.runner.can_run_graph(full):
-            model.replay(full, f"between steps {step} and {step + 1} with {n} requests")
-    expect(
-        len(bs) < 2,
-        f"after replays of {n} requests, of larger batches between, bs is {bs}; it is the captured size last replayed",
-        fix="set bs to the bucket at every replay",
-    )
+        asked += [(which, step), ([*reversed(range(model.count))][:size], step)]
+    _in_turn(asked, model)
 
 
-def _in_turn(batches: Sequence[tuple[int | list[int], int]], model: ReplayedModel) -> None:
+def _in_turn(batches: Sequence[tuple[int | Sequence[int], int]], model: ReplayedModel) -> None:
     """Batches of these requests, or of so many, at these steps."""
     for at, (which, step) in enumerate(batches):
         which = model.takes(min(which, model.count)) if isinstance(which, int) else which
@@ -165,9 +157,8 @@ def _between(model: ReplayedModel) -> None:
         model.replayed(model.runner, model.batch(which, step))
         model.restore(before)
         again = model.eager(model.batch(everybody, step))
-        expect(
-            bool(((again.float() - expected.float()).abs() <= model.tolerance(expected)).all()),
-            f"{model.count} requests run without a graph give other logits after a replay of {len(which)}",
+        model.agree(
+            again, expected, f"{model.count} requests without a graph, after a replay of {len(which)}"
         )
         for tokens, fresh, of in ((2, False, [0, 2]), (1, True, which), (2, False, which[::-1])):
             before = model.contents()
@@ -185,12 +176,8 @@ def _hundreds(model: ReplayedModel) -> None:
     batches = [model.batch(model.takes(1), step) for step in range(5)]
     expected = [model.eager(batch) for batch in batches]
     for replay in range(_REPLAYS):
-        batch, wanted = batches[replay % 5], expected[replay % 5]
-        off = float((model.replayed(model.runner, batch).float() - wanted.float()).abs().max())
-        expect(
-            off <= model.tolerance(wanted),
-            f"replay {replay + 1} of one graph differs from the eager model by {off:.3g}, and those before do not",
-        )
+        got = model.replayed(model.runner, batches[replay % 5])
+        model.agree(got, expected[replay % 5], f"replay {replay + 1} of one graph")
 
 
 def _stages(model: ReplayedModel) -> None:
