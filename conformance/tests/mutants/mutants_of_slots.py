@@ -192,7 +192,7 @@ pool(
     new="        lengths = [buffer.nbytes & 0x7FFFFFFF for buffer in buffers]\n",
     check="memory.far_rows_read_back",
     defect="the length of a buffer that a transfer engine is told loses its 32nd bit",
-    says="the length of buffer 0",
+    says="the lengths of get_contiguous_buf_infos()",
 )
 allocator(
     "SizeOfAllPages",
