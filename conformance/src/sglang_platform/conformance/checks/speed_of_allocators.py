@@ -9,7 +9,12 @@ import torch
 
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
-from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.fixtures.timing import (
+    Work,
+    expect_growth,
+    expect_like_torch,
+    expect_ratio,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
@@ -18,8 +23,6 @@ _FEWER = (256, 8192)
 _BATCHES = (64, 256, 1024, 4096)
 _FEW = 8
 _FREE = (256, 16384)
-_SLACK = 8.0
-_TORCH = 50.0
 _PASSES = 4
 
 
@@ -84,7 +87,7 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
         (_PAGES, scattered, "free() of one slot of each page", "pages"),
         (
             _FEWER,
-            lambda pages: scattered(pages, beside=pages),
+            lambda n: scattered(n, n),
             "free() of half of the pages, while the others are free",
             "pages",
         ),
@@ -92,13 +95,12 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
         (_BATCHES, extending, "alloc_extend() onto new pages", "requests"),
         (_BATCHES, decoding, "alloc_decode() onto new pages", "requests"),
     ):
-        expect_growth(subject, sizes, made, slack=_SLACK, what=f"{what}, pages of {page},", of=of)
+        expect_growth(subject, sizes, made, what=f"{what}, pages of {page},", of=of)
     few, many = _FREE
     expect_ratio(
         subject,
         decoding(_FEW, many),
         decoding(_FEW, few),
-        most=_SLACK,
         what=f"alloc_decode() of {_FEW} requests beside {many} free pages",
         beside=f"beside {few}",
         fix="take the pages that are needed from one end of the free ones, and look at no others",
@@ -123,20 +125,11 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         slots = (free[:, None] * page + inside).reshape(-1)
         return torch.cat((torch.unique(slots // page), free[:0]))
 
-    beside = "the same in a few operations of torch"
-    expect_ratio(
-        subject,
-        whole,
-        Work(the_same_in_torch),
-        most=_TORCH,
-        what=f"lending and freeing {pages} pages of {page}",
-        beside=beside,
-    )
+    expect_like_torch(subject, whole, the_same_in_torch, f"lending and freeing {pages} pages of {page}")
     expect_ratio(
         subject,
         Work(allocator.clear),
         whole,
-        most=_SLACK,
         what=f"clear() of {pages} pages",
         beside="lending and freeing all of them",
         fix="make the list of free pages anew, and wait for nothing",
@@ -155,14 +148,8 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         allocator.clear()
         held[:] = _lent(allocator, 64, page).split(page)
 
-    expect_ratio(
-        subject,
-        Work(one_by_one, lend_again),
-        Work(one_by_one_in_torch),
-        most=_TORCH,
-        what=f"freeing 64 pages of {page} one by one, with {pages} pages in all",
-        beside=beside,
-    )
+    what = f"freeing 64 pages of {page} one by one, with {pages} pages in all"
+    expect_like_torch(subject, Work(one_by_one, lend_again), one_by_one_in_torch, what)
     pages = _PAGES[-1]
     allocator = _all_pages(subject, pages, page)
     allocator.free(_lent(allocator, pages // 2, page)[:page])  # some are lent, and some were freed
@@ -176,7 +163,6 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         subject,
         Work(allocator.available_size),
         Work(passes),
-        most=_SLACK,
         what=f"available_size() over {pages} pages",
         beside=f"{_PASSES} counts of as many numbers in torch",
         fix="keep the number of free pages, or count them in one operation over a tensor: no list is made of them",

@@ -23,12 +23,17 @@ from sglang_platform.conformance.fixtures.timed_attention import (
     torchs_work,
     work_of,
 )
-from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.fixtures.timing import (
+    Work,
+    expect_growth,
+    expect_like_torch,
+    expect_ratio,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
-_SLACK, _TORCH, _NEW_LENGTH = 6.0, 100.0, 8.0
+_SLACK = 6.0
 _BY_TOKEN = 10.0
 """Of a prefill beside torch, where what a call costs of itself is counted on both sides. One query after the other is
 some twenty times and more."""
@@ -151,7 +156,6 @@ def _expect_no_plans(subject: Subject, case: TimedAttention, mode: Literal["deco
         subject,
         Work(once, longer),
         Work(once),
-        most=_NEW_LENGTH,
         what=f"{mode} ({case.kind}) at a length that is new",
         beside="at one that was seen before",
     )
@@ -171,14 +175,8 @@ def attention_is_not_slower_than_torch(subject: Subject, case: TimedAttention) -
     )
     for mode, requests in steps:
         step = case.step(subject, mode, requests)
-        expect_ratio(
-            subject,
-            work_of(step),
-            Work(torchs_work(step)),
-            most=_TORCH,
-            what=f"{mode} ({case.kind}) of requests of {requests} cached and new tokens",
-            beside="matrix products of torch without a cache",
-        )
+        what = f"{mode} ({case.kind}) of requests of {requests} cached and new tokens"
+        expect_like_torch(subject, work_of(step), torchs_work(step), what, most=100.0)
     prefill, shortest = (case.step(subject, "extend", ((0, new),)) for new in (512, 2))
     products, call = torchs_work(prefill), work_of(shortest).run
     expect_ratio(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,12 @@ from sglang_platform.conformance.fixtures.op_calls import forward_of
 from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase
 from sglang_platform.conformance.fixtures.op_specs import SPECS
 from sglang_platform.conformance.fixtures.state_steps import REQUESTS, step_of, steps_brought
-from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.fixtures.timing import (
+    Work,
+    expect_growth,
+    expect_like_torch,
+    expect_ratio,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
@@ -26,8 +32,6 @@ _HEADS = (64, 1024, 16384)
 
 _PLACES = (131072, 256)
 _HEAD = 64
-_SLACK = 8.0
-_TORCH = 50.0
 _STATES = 2048, 16
 _VOCABULARY = 131_072
 
@@ -65,28 +69,20 @@ def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     else:
         layer = replace(layer, width=case.width)
 
-    def made(rows: int) -> tuple[Work, Work]:
-        ours, call = _work(subject, replace(layer, tokens=rows))
-        return ours, Work(lambda: _IN_TORCH[case.op](call.op, *call.inputs.values()))
+    def made(rows: int) -> Work:
+        return _work(subject, replace(layer, tokens=rows))[0]
 
-    expect_growth(subject, case.rows, lambda rows: made(rows)[0], slack=_SLACK, what=case.op, of="rows")
+    expect_growth(subject, case.rows, made, what=case.op, of="rows")
     for rows in (case.rows[0], case.rows[-1]):
-        ours, plain = made(rows)
-        expect_ratio(
-            subject,
-            ours,
-            plain,
-            most=_TORCH,
-            what=f"{case.op} of {rows} rows of {case.width}",
-            beside="the same in a few operations of torch",
-        )
+        ours, call = _work(subject, replace(layer, tokens=rows))
+        plain = partial(_IN_TORCH[case.op], call.op, *call.inputs.values())
+        expect_like_torch(subject, ours, plain, f"{case.op} of {rows} rows of {case.width}")
     if turned:
         long, short = (_work(subject, replace(layer, tokens=_ROWS[0], positions=one))[0] for one in _PLACES)
         expect_ratio(
             subject,
             replace(long, new_memory=True),
             replace(short, new_memory=True),
-            most=_SLACK,
             what=f"{case.op} of {_ROWS[0]} rows with a table of {_PLACES[0]} positions",
             beside=f"with one of {_PLACES[1]}",
             fix="read of the table the rows of the positions that are asked for",
@@ -148,18 +144,9 @@ def experts_time_is_that_of_the_chosen(subject: Subject) -> None:
             raise NotApplicable("the op leaves plain SwiGLU experts to the host")
         return work
 
-    few = mixture(8, 4)
-    expect_ratio(
-        subject,
-        mixture(64, 4),
-        few,
-        most=3,
-        what="moe.experts of 4 tokens and 64 experts",
-        beside="with 8 experts",
-    )
-    expect_ratio(
-        subject, mixture(8, 128), few, most=32 * _SLACK, what="moe.experts of 128 tokens", beside="of four"
-    )
+    few, many, what = mixture(8, 4), mixture(64, 4), "moe.experts of 4 tokens and 64 experts"
+    expect_ratio(subject, many, few, most=3, what=what, beside="with 8 experts")
+    expect_growth(subject, (4, 128), partial(mixture, 8), what="moe.experts", of="tokens")
 
 
 @check(
@@ -180,14 +167,8 @@ def token_masks_take_one_pass(subject: Subject) -> None:
         forbidden = ((allowed[:, :, None] >> bits) & 1).flatten(1) == 0
         return logits.masked_fill_(forbidden, float("-inf"))
 
-    expect_ratio(
-        subject,
-        Work(lambda: function(logits, allowed)),
-        Work(plain),
-        most=_TORCH / 2,
-        what=f"a mask over {_VOCABULARY} tokens for {REQUESTS} requests",
-        beside="in a few operations of torch",
-    )
+    what = f"a mask over {_VOCABULARY} tokens for {REQUESTS} requests"
+    expect_like_torch(subject, Work(partial(function, logits, allowed)), plain, what, most=25.0)
 
 
 def pooled_decodes(subject: Subject, rng: random.Random) -> Iterator[Row]:
@@ -210,7 +191,6 @@ def state_decodes_read_their_own_states(subject: Subject, case: Row) -> None:
         subject,
         decode(_STATES[0]),
         decode(_STATES[1]),
-        most=_SLACK,
         what=f"{case.row} of {REQUESTS} tokens, beside {_STATES[0]} states,",
         beside=f"beside {_STATES[1]}",
     )

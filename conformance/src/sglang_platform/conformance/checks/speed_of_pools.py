@@ -13,7 +13,12 @@ import torch
 from sglang_platform.conformance.check import check, mended_by
 from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.poisoned_pool import layer_named, page_sizes
-from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.fixtures.timing import (
+    Work,
+    expect_growth,
+    expect_like_torch,
+    expect_ratio,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -24,8 +29,6 @@ _LARGE_BYTES = 64 << 20
 _MOST_SLOTS = 1 << 20
 """Of a pool that is so large that a copy of it shows beside a few rows."""
 
-_SLACK = 8.0
-_TORCH = 50.0
 _FEW = 64
 
 
@@ -118,34 +121,21 @@ def pool_time_grows_with_the_slots(subject: Subject, case: TimedCall) -> None:
         return f"{case.call}() of {tokens} slots of a pool of kind {case.kind}"
 
     with mended_by(fix):
-        expect_growth(
-            subject,
-            _TOKENS,
-            lambda tokens: Work(partial(call, made(tokens))),
-            slack=_SLACK,
-            what=f"{case.call}() of a pool of kind {case.kind}",
-            of="slots",
-        )
+        whole = f"{case.call}() of a pool of kind {case.kind}"
+        expect_growth(subject, _TOKENS, lambda n: Work(partial(call, made(n))), what=whole, of="slots")
         row = sum(rows[0].nbytes for rows in little.rows)
         slots = min(_MOST_SLOTS, max(32 * _SMALL, _LARGE_BYTES // row))
         expect_ratio(
             subject,
             Work(partial(call, made(_FEW, slots)), new_memory=True),
             Work(partial(call, little), new_memory=True),
-            most=_SLACK,
             what=f"{what(_FEW)} that has {slots}",
             beside=f"in one of {_SMALL} slots",
         )
         for tokens in beside_torch:
             timed = made(tokens)
-            expect_ratio(
-                subject,
-                Work(partial(call, timed)),
-                Work(_written_by_torch(timed, of_the_host=call is TimedPool.come_back)),
-                most=_TORCH,
-                what=what(tokens),
-                beside="writing as many rows into plain tensors",
-            )
+            plain = _written_by_torch(timed, of_the_host=call is TimedPool.come_back)
+            expect_like_torch(subject, Work(partial(call, timed)), plain, what(tokens))
 
 
 def _written_by_torch(timed: TimedPool, *, of_the_host: bool) -> Callable[[], None]:
