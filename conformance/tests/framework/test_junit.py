@@ -49,7 +49,7 @@ def suites() -> dict[str, ElementTree.Element]:
         ),
         _failed("memory.cpu_copy_comes_back", "crash", "the process was killed by SIGSEGV"),
         _outcome("kernels.op_values", "blocked", why="see contract.platform_is_created"),
-        _outcome("kernels.ops_over_many_rows", "unexpected_pass", what="it passes", fix="remove it"),
+        _outcome("kernels.op_calls_follow_each_other", "unexpected_pass", what="it passes", fix="remove it"),
         _outcome("graphs.replay_equals_eager", "expected_failure", what="differs", why="the firmware is old"),
         _outcome("graphs.every_input_is_copied", "not_applicable", why="no graphs"),
     ]
@@ -116,7 +116,7 @@ def test_what_died_or_was_blocked_is_an_error_and_the_rest_is_skipped(
     }
     assert kinds["memory.cpu_copy_comes_back"] == ["error"]
     assert kinds["kernels.op_values"] == ["error"]
-    assert kinds["kernels.ops_over_many_rows"] == ["failure"]
+    assert kinds["kernels.op_calls_follow_each_other"] == ["failure"]
     assert kinds["packaging.asking_leaves_the_process_alone"] == []
     (skipped,) = _case(suites["graphs"], "graphs.replay_equals_eager")
     assert (skipped.tag, skipped.get("message")) == ("skipped", "expected failure: the firmware is old")

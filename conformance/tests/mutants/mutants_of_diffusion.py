@@ -131,12 +131,12 @@ def diffusion_attention_replaces_what_was_asked(folder: Path) -> Installed:
     return plugin(folder, ("if selected_backend is None:", "if True:"))
 
 
-@mutant(check=_AGREES, defect="the layer's softmax scale is ignored", says="float64")
+@mutant(check=_AGREES, defect="the layer's softmax scale is ignored", says="and must be")
 def diffusion_attention_own_scale(folder: Path) -> Installed:
     return plugin(folder, attention=("* self.softmax_scale", "* self.head_size**-0.5"))
 
 
-@mutant(check=_AGREES, defect="grouped heads read the wrong key head", says="float64")
+@mutant(check=_AGREES, defect="grouped heads read the wrong key head", says="and must be")
 def diffusion_attention_wrong_group(folder: Path) -> Installed:
     return plugin(folder, attention=("k.repeat_interleave(group, 1)", "k.repeat(1, group, 1, 1)"))
 
@@ -144,13 +144,13 @@ def diffusion_attention_wrong_group(folder: Path) -> Installed:
 @mutant(
     check=_AGREES,
     defect="the causal mask starts at key 0 where there are more keys than queries",
-    says="float64",
+    says="and must be",
 )
 def diffusion_attention_mask_top_left(folder: Path) -> Installed:
     return plugin(folder, attention=("triu(columns - rows + 1)", "triu(1)"))
 
 
-@mutant(check=_AGREES, defect="scores are kept in bfloat16", says="float64")
+@mutant(check=_AGREES, defect="scores are kept in bfloat16", says="and must be")
 def diffusion_attention_low_precision(folder: Path) -> Installed:
     return plugin(
         folder,
@@ -161,7 +161,7 @@ def diffusion_attention_low_precision(folder: Path) -> Installed:
     )
 
 
-@mutant(check=_AGREES, defect="of more than 8,192 keys the last are left out", says="float64")
+@mutant(check=_AGREES, defect="of more than 8,192 keys the last are left out", says="and must be")
 def diffusion_attention_keys_of_one_launch(folder: Path) -> Installed:
     return plugin(
         folder,
@@ -175,7 +175,7 @@ def diffusion_attention_keys_of_one_launch(folder: Path) -> Installed:
 @mutant(
     check=_AGREES,
     defect="values of a prompt are kept by the shape of its keys and their first",
-    says="float64",
+    says="and must be",
 )
 def diffusion_attention_values_of_the_prompt_before(folder: Path) -> Installed:
     kept = (

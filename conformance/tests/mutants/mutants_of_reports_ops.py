@@ -50,10 +50,10 @@ op(
     "EpsilonBesideTheWidth",
     old="variance + op.variance_epsilon)",
     new="variance * y.shape[-1] / (y.shape[-1] + op.variance_epsilon))",
-    check="kernels.ops_over_many_rows",
+    check="kernels.op_values[op=layernorm.rms_norm,*]",
     defect="epsilon is added to the number of columns and not to the mean of squares: rows of zeros are NaN, and"
     " rows of small numbers are made large (LeetCUDA 317)",
-    says="rms_norm",
+    says="and must be",
 )
 op(
     "GateAndUpOfASlice",

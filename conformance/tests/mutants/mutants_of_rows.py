@@ -82,7 +82,7 @@ rows(
     "pools.py",
     "return sum(rows.nbytes for rows in self.kv_buffer)",
     "return sum(rows[..., : self.kv_lora_rank + self.qk_rope_head_dim].nbytes for rows in self.kv_buffer)",
-    check="memory.dsa_packed_rows_take_their_width",
+    check="memory.dsa_packed_rows_read_back",
     defect="the size of packed rows is stated as if they were plain",
     says="the buffers have",
 )

@@ -244,7 +244,7 @@ patch(
     "            page, token = divmod(slot, self.page_size)\n",
     "            page, token = divmod(slot, self.page_size)\n"
     "            page = int(torch.tensor(page, dtype=torch.bfloat16))\n",
-    check="memory.dsa_index_keys_of_far_pages",
+    check="memory.dsa_index_keys_read_back",
     defect="the indexer's pages are numbers of 16 bits with a fraction, exact to 256",
     says="stored in page",
 )

@@ -315,7 +315,7 @@ _ALONE = "state_decodes_read_their_own_states"
 @state(
     "state_space",
     defect="each decode widens the whole pool to float64 and back",
-    says="beside 2048 states",
+    says="beside 16 MiB of states",
     check=_ALONE,
 )
 def PoolIsWidened(own: Function, *given: Any) -> Any:
@@ -329,7 +329,7 @@ def PoolIsWidened(own: Function, *given: Any) -> Any:
 @state(
     "short_convolution",
     defect="the slots of the step are found by a look through all slots",
-    says="beside 2048 states",
+    says="beside 16 MiB of states",
     check=_ALONE,
 )
 def LooksThroughTheSlots(own: Function, *given: Any, silu: bool) -> Any:

@@ -67,12 +67,15 @@ class _Drawn:
 class Keys:
     page_size: int
     tokens: int
+    far: bool = False
+    """In the first and the last of more than 2**16 pages."""
 
 
 def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
     sizes = page_sizes(subject, "dsa")
     yield from (Keys(size, tokens) for size in sizes for tokens in (1, 2 * size + 1))
     yield Keys(sizes[-1], _PREFILL)
+    yield Keys(min(sizes), len(_FAR_PAGES) * min(sizes), far=True)
 
 
 @_check(
@@ -83,7 +86,11 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
 )
 def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
     """The indexer's keys and scales land in their place of the page, and are read back request by request, whose pages
-    go up or down, and of several requests at once, by a table of pages that is a slice of a wider one."""
+    go up or down, and of several requests at once, by a table of pages that is a slice of a wider one; those of the
+    first and of the last of more than 2**16 pages as well."""
+    if case.far:
+        _expect_read_far(subject, case)
+        return
     size, generator = 4 * case.page_size + case.tokens, subject.torch_rng()
     pool = PoisonedPool(
         subject, "dsa", size=size, page_size=case.page_size, index_head_dim=_DIM, start_layer=1
@@ -100,6 +107,15 @@ def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
         )
     if hasattr(pool.pool, "get_index_k_scale_buffer"):
         _expect_read_together(subject, case, pool, page_ids)
+
+
+def _expect_read_far(subject: Subject, case: Keys) -> None:
+    size = max(_FAR_PAGES) * case.page_size
+    expect_room(subject, size * 256)
+    pool = subject.pool("dsa", size=size, page_size=case.page_size, layer_num=1, index_head_dim=_DIM)
+    drawn = _Drawn(subject, subject.torch_rng(), case.page_size, _FAR_PAGES, case.tokens)
+    drawn.store(pool, 0)
+    drawn.expect_read(pool, 0, fix="number pages in 32 bits at least: a server has a hundred thousand")
 
 
 def _expect_read_together(subject: Subject, case: Keys, pool: PoisonedPool, page_ids: list[int]) -> None:
@@ -121,20 +137,6 @@ def _expect_read_together(subject: Subject, case: Keys, pool: PoisonedPool, page
             " gives of each, one behind the other",
             fix="walk each request's row of page_indices by its stride, and cut at its own length",
         )
-
-
-@_check(
-    fix="number pages in 32 bits at least: a server has a hundred thousand",
-)
-def dsa_index_keys_of_far_pages(subject: Subject) -> None:
-    """Of a pool of more than 2**16 pages the indexer's keys of the first and of the last are read back."""
-    page = min(page_sizes(subject, "dsa"))
-    size = max(_FAR_PAGES) * page
-    expect_room(subject, size * 256)
-    pool = subject.pool("dsa", size=size, page_size=page, layer_num=1, index_head_dim=_DIM)
-    drawn = _Drawn(subject, subject.torch_rng(), page, _FAR_PAGES, len(_FAR_PAGES) * page)
-    drawn.store(pool, 0)
-    drawn.expect_read(pool, 0)
 
 
 _ALONG = "copy the rows of every layer, and the indexer's keys of each layer that has some, out and back"
@@ -234,9 +236,10 @@ def packed_rows(subject: Subject, rng: random.Random) -> Iterator[Packed]:
 def dsa_packed_rows_read_back(subject: Subject, case: Packed) -> None:
     """With an fp8 dtype and the width in bytes of a packed row, latent rows, none too, are stored whole or in two
     parts, moved, copied to the CPU and back; what `get_mla_kv_buffer()` gives is within the rounding of a scale per
-    128 numbers."""
+    128 numbers. The stated size counts `kv_cache_dim` bytes for each row, the indexer's keys and the padding page."""
     pool = PackedPool(subject, case)
     pool.verify("filling the pool")
+    _expect_stated(pool, case)
     for count, whole in ((1, True), (0, True), (0, False), (5, False), (pool.slots - case.page_size, True)):
         slots = pool.some_slots(count)
         pool.store(4, slots, pool.random_rows(count), whole=whole)
@@ -267,10 +270,7 @@ def dsa_packed_rows_read_back(subject: Subject, case: Packed) -> None:
         pool.verify("moving rows")
 
 
-@check(level=Level.MEMORY, requires=_PACKS, cases=packed_rows, fix=_FIX)
-def dsa_packed_rows_take_their_width(subject: Subject, case: Packed) -> None:
-    """A packed row has `kv_cache_dim` bytes: the stated size counts them, the indexer's keys and the padding page."""
-    pool = PackedPool(subject, case)
+def _expect_stated(pool: PackedPool, case: Packed) -> None:
     names = ("get_key_buffer", "get_value_buffer", "get_index_k_with_scale_buffer")
     getters = [getattr(pool.pool, name) for name in names if hasattr(pool.pool, name)]
     tensors = [getter(layer) for layer in pool.layers for getter in getters]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 
 from sglang_platform.conformance.check import check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
+from sglang_platform.conformance.checks.state_kernels import calls_of, kernels_brought
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.kept import MOST_CALLS, expect_nothing_kept
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
-from sglang_platform.conformance.fixtures.state_steps import step_of, steps_brought
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -152,15 +154,15 @@ class KeptByStates:
     """`kernel`: of `get_state_kernels()`, or the mask of grammars."""
 
     kernel: str
-    prefill: bool = False
+    step: Literal["decode", "prefill"] = "decode"
 
 
 def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptByStates]:
     if getattr(subject.platform, "get_token_bitmask_fn", lambda: None)() is not None:
         yield KeptByStates(_MASK)
-    for kernel in steps_brought(subject):
-        yield KeptByStates(kernel)
-        yield KeptByStates(kernel, prefill=True)
+    yield from itertools.starmap(
+        KeptByStates, itertools.product(kernels_brought(subject), ("decode", "prefill"))
+    )
 
 
 @check(
@@ -177,6 +179,5 @@ def state_kernels_keep_no_memory(subject: Subject, case: KeptByStates) -> None:
         allowed = torch.full((2, 4), 0x5555, dtype=torch.int32, device=subject.device)
         expect_nothing_kept(subject, lambda _: function(logits, allowed), "masks of grammars")
     else:
-        step = step_of(subject, case.kernel, 8, prefill=case.prefill)
-        what = f"{'prefills' if case.prefill else 'decodes'} of {case.kernel}"
-        expect_nothing_kept(subject, lambda _: step(), what)
+        call = calls_of(subject, case.kernel, case.step)
+        expect_nothing_kept(subject, lambda _: call(), f"{case.step}s of {case.kernel}")

@@ -65,9 +65,10 @@ def ops(subject: Subject, rng: random.Random) -> Iterator[Row]:
 
 def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
     """Of each op: rows of any width and number, none too, in each type, by tokens and by heads, in the forms that the
-    op has, at the sizes of served models."""
+    op has, at the sizes of served models; and 67,200 rows: of a long prefill, or of 2,100 tokens with 32 heads each."""
     for spec in specs(subject):
         yield from spec.cases(subject)
+        yield from (replace(case, many=True) for case in spec.many(compute_dtypes(subject)[0]))
 
 
 @_check(
@@ -81,7 +82,7 @@ def op_values(subject: Subject, case: OpCase) -> None:
     forward, spec = forward_of(subject, case.op), case.spec
     wanted = None
     for number, call in enumerate(spec.calls(Drawn(subject, case.dtype), case)):
-        if subject.makes(number):
+        if subject.makes(number) and not (case.many and number):
             wanted = wanted if call.again else spec.expected(case, call)
             spec.answer(forward, case, call, wanted)
 
@@ -137,28 +138,6 @@ def lost_rows_leave_the_others_alone(subject: Subject, case: Row) -> None:
         for name, one in wanted.items()
     }
     spec.judge(replace(asked, tokens=3), call, others if len(others) > 1 else others[0], kept, spec.lost)
-
-
-def many_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """By tokens and heads where models norm each head, else by tokens."""
-    for spec in specs(subject):
-        yield from spec.many(compute_dtypes(subject)[0])
-
-
-_LAUNCH = (
-    "launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535; rows are tokens times"
-    " heads"
-)
-
-
-@_check(cases=many_rows, fix=_LAUNCH)
-def ops_over_many_rows(subject: Subject, case: OpCase) -> None:
-    """Norms, activations and the choice of experts over 67,200 rows: of a long prefill, or of 2,100 tokens with 32
-    heads each. Every row is looked at."""
-    forward, spec = forward_of(subject, case.op), case.spec
-    call = next(spec.calls(Drawn(subject, case.dtype), case))
-    call.how, call.fix = f", {case.op} of {case.tokens} tokens,", _LAUNCH
-    spec.answer(forward, case, call)
 
 
 @_check(

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, Row, check
+from sglang_platform.conformance.checks.state_kernels import STATELESS, calls_of, kernels_brought
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.op_calls import forward_of
 from sglang_platform.conformance.fixtures.op_spec import Drawn, OpCall, OpCase
 from sglang_platform.conformance.fixtures.op_specs import SPECS
-from sglang_platform.conformance.fixtures.state_steps import REQUESTS, step_of, steps_brought
 from sglang_platform.conformance.fixtures.timing import (
     Work,
     expect_growth,
@@ -32,7 +32,10 @@ _HEADS = (64, 1024, 16384)
 
 _PLACES = (131072, 256)
 _HEAD = 64
-_STATES = 2048, 16
+_REQUESTS = 4
+_STATES = 16 << 20
+"""Bytes of a pool of states."""
+
 _VOCABULARY = 131_072
 
 
@@ -159,20 +162,20 @@ def token_masks_take_one_pass(subject: Subject) -> None:
     function = getattr(subject.platform, "get_token_bitmask_fn", lambda: None)()
     if function is None:
         raise NotApplicable("get_token_bitmask_fn() answers None: core's own is used")
-    logits = torch.zeros(REQUESTS, _VOCABULARY, device=subject.device)
-    allowed = torch.full((REQUESTS, _VOCABULARY // 32), -1, dtype=torch.int32, device=subject.device)
+    logits = torch.zeros(_REQUESTS, _VOCABULARY, device=subject.device)
+    allowed = torch.full((_REQUESTS, _VOCABULARY // 32), -1, dtype=torch.int32, device=subject.device)
     bits = torch.arange(32, dtype=torch.int32, device=subject.device)
 
     def plain() -> torch.Tensor:
         forbidden = ((allowed[:, :, None] >> bits) & 1).flatten(1) == 0
         return logits.masked_fill_(forbidden, float("-inf"))
 
-    what = f"a mask over {_VOCABULARY} tokens for {REQUESTS} requests"
+    what = f"a mask over {_VOCABULARY} tokens for {_REQUESTS} requests"
     expect_like_torch(subject, Work(partial(function, logits, allowed)), plain, what, most=25.0)
 
 
 def pooled_decodes(subject: Subject, rng: random.Random) -> Iterator[Row]:
-    yield from map(Row, steps_brought(subject))
+    yield from (Row(kernel) for kernel in kernels_brought(subject) if kernel not in STATELESS)
 
 
 @check(
@@ -182,15 +185,9 @@ def pooled_decodes(subject: Subject, rng: random.Random) -> Iterator[Row]:
     fix="read and write the states of the step's requests alone, by their slots; no copy is made of the pool",
 )
 def state_decodes_read_their_own_states(subject: Subject, case: Row) -> None:
-    """A decode of four requests takes as long beside 2,048 states as beside 16: it reads and writes its own."""
-
-    def decode(slots: int) -> Work:
-        return Work(step_of(subject, case.row, slots), new_memory=True)
-
-    expect_ratio(
-        subject,
-        decode(_STATES[0]),
-        decode(_STATES[1]),
-        what=f"{case.row} of {REQUESTS} tokens, beside {_STATES[0]} states,",
-        beside=f"beside {_STATES[1]}",
+    """A decode of four requests takes as long beside 16 MiB of states as beside eight: it reads and writes its own."""
+    many, few = (
+        Work(calls_of(subject, case.row, "decode", least), new_memory=True) for least in (_STATES, 0)
     )
+    what = f"a decode of four requests by {case.row}, beside {_STATES >> 20} MiB of states,"
+    expect_ratio(subject, many, few, what=what, beside="beside eight")

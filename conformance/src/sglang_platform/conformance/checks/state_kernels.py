@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, count
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -129,9 +130,14 @@ _ROWS = 67_200
 """Of a gated norm, which has one for each head of a token: 2,100 tokens of 32 heads."""
 
 
-def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
+def kernels_brought(subject: Subject) -> list[str]:
+    """The platform's own, by their names in the contract."""
     brought = getattr(subject.platform, "get_state_kernels", dict)()
-    for kernel in (name for name in _KERNELS if name in brought):
+    return [name for name in _KERNELS if name in brought]
+
+
+def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
+    for kernel in kernels_brought(subject):
         for at, step in enumerate(_STEPS):
             yield StateStep(kernel, step, compute_dtypes(subject)[at % len(compute_dtypes(subject))])
 
@@ -156,6 +162,20 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
         for call in calls(drawn):
             drawn.judge_call(kernel, definition, call)
         drawn.judge_reads()
+
+
+def calls_of(
+    subject: Subject, kernel: str, step: Literal["decode", "prefill"], least: int = 0
+) -> Callable[[], Any]:
+    """The same call of a kernel, over and over. Where it has states, its requests' are the first of `least` bytes."""
+    drawn = _Drawn(subject, StateStep(kernel, step, compute_dtypes(subject)[0]))
+    call = next(_KERNELS[kernel][0](drawn))
+    given = [drawn._given(one) if isinstance(one, torch.Tensor) else one for one in call.given]
+    if call.states is not None:
+        more = max(0, least // call.states[0].nbytes - len(call.states))
+        given.append(torch.cat((call.states, call.states[:1].expand(more, *call.states.shape[1:]))))
+        given[-1] = given[-1].to(subject.device)
+    return partial(subject.platform.get_state_kernels()[kernel], *given, **call.named)
 
 
 @dataclass(frozen=True)
@@ -412,6 +432,7 @@ def _gated_norms(drawn: _Drawn) -> Iterator[_Call]:
         yield _Call(tuple(given), {**named, "gate_first": drawn.variant}, outputs=(what,))
 
 
+STATELESS = ("gated_delta_gates", "gated_rms_norm")
 _KERNELS: dict[str, tuple[Callable[[_Drawn], Iterator[_Call]], Callable[..., Any]]] = {
     "short_convolution": (_convolutions, oracle.convolution),
     "gated_delta_gates": (_gates, oracle.gates),
