@@ -248,14 +248,11 @@ def draft_slots_are_read_from_the_table(subject: Subject, case: DraftSlots) -> N
         )
         table, rows, first, end = numbers.values()
         wanted = [slot for r, a, b in zip(rows, first, end, strict=True) for slot in table[r, a:b].tolist()]
-        answered = got.tolist()[: len(wanted)]
-        wrong = [at for at, (one, other) in enumerate(zip(answered, wanted, strict=True)) if one != other]
-        at = min(wrong, default=0)
-        expect(
-            not wrong,
-            f"in step {step} slot {at} of {len(wanted)} is {answered[at : at + 1]}, and the table has"
-            f" {wanted[at : at + 1]}",
-        )
+        for at, (answered, slot) in enumerate(zip(got.tolist(), wanted, strict=False)):
+            expect(
+                answered == slot,
+                f"in step {step} slot {at} of {len(wanted)} is {answered}, and the table has {slot}",
+            )
 
 
 def _steps(subject: Subject, case: DraftSlots) -> Iterator[dict[str, torch.Tensor]]:

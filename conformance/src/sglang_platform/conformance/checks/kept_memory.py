@@ -15,7 +15,7 @@ from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, a
 from sglang_platform.conformance.checks.pool_moves import refuse_the_hosts_move
 from sglang_platform.conformance.checks.state_kernels import calls_of, kernels_brought
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import edge_cases
+from sglang_platform.conformance.fixtures.attention_cases import decode, extend, steps
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.kept import MOST_CALLS, expect_nothing_kept
@@ -90,19 +90,10 @@ def pool_calls_keep_no_memory(subject: Subject, case: Pool) -> None:
     expect_nothing_kept(subject, moved, "moves")
 
 
-def a_step_of_each(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """The smallest step of each mode and kind of pool."""
-    seen = set()
-    for case in edge_cases(subject, rng):
-        if (case.mode, case.kind) not in seen:
-            seen.add((case.mode, case.kind))
-            yield case
-
-
 @check(
     level=Level.KERNELS,
     requires=(attention_backend(), kv_pool()),
-    cases=a_step_of_each,
+    cases=steps(decode(0), extend((0, 3))),
     seconds=120,
     fix="hold the metadata of the last step only, and workspaces by the largest size that was seen",
 )

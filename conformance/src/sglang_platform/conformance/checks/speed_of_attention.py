@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -12,7 +10,12 @@ import torch
 
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases, eight_bit_dtypes
+from sglang_platform.conformance.fixtures.attention_cases import (
+    compute_dtypes,
+    eight_bit_dtypes,
+    extend,
+    steps,
+)
 from sglang_platform.conformance.fixtures.attention_rows import SERVED
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.largest_tensor import memory_taken
@@ -119,12 +122,12 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
 def extend_time_grows_with_the_tokens(subject: Subject, case: TimedAttention) -> None:
     """A prefill of 512 tokens takes no more than 64 times as long as of 64 (each sees all before it); 16 new tokens
     against 32 times the prefix take 32 times as long, or less."""
-    extend, what = partial(case.step, subject, "extend"), f"a prefill ({case.kind})"
+    prefill, what = partial(case.step, subject, "extend"), f"a prefill ({case.kind})"
     grows, slack = partial(expect_growth, subject), _SLACK
     news, prefixes = (64, 256, 512), case.contexts
-    grows(news, lambda n: work_of(extend(((0, n),))), slack=slack / 2, power=2, what=what, of="new tokens")
+    grows(news, lambda n: work_of(prefill(((0, n),))), slack=slack / 2, power=2, what=what, of="new tokens")
     what += " of 16 tokens"
-    grows(prefixes, lambda n: work_of(extend(((n, 16),))), slack=slack, what=what, of="tokens of prefix")
+    grows(prefixes, lambda n: work_of(prefill(((n, 16),))), slack=slack, what=what, of="tokens of prefix")
 
 
 @_timed(
@@ -168,12 +171,12 @@ def attention_is_not_slower_than_torch(subject: Subject, case: TimedAttention) -
     """Decode steps and prefills do not take 100 times as long as the same products of matrices in plain torch, not even
     a decode step of one short request; nor a prefill of 512 tokens ten times as long as they and one of two tokens."""
     few, some = case.contexts[0] - 1, case.contexts[-1] // 2 - 1
-    steps: tuple[tuple[Literal["decode", "extend"], Requests], ...] = (
+    asked: tuple[tuple[Literal["decode", "extend"], Requests], ...] = (
         ("decode", ((few, 1),)),
         ("decode", ((some, 1),) * 4),
         ("extend", ((some, 128), (0, 128))),
     )
-    for mode, requests in steps:
+    for mode, requests in asked:
         step = case.step(subject, mode, requests)
         what = f"{mode} ({case.kind}) of requests of {requests} cached and new tokens"
         expect_like_torch(subject, work_of(step), torchs_work(step), what, most=100.0)
@@ -197,20 +200,10 @@ _LEAST = 1 << 20
 """Bytes that a device takes at a time, and that are no growth."""
 
 
-def small_rows(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """A prefill of each kind of pool, of few heads, so that rows of a batch are small beside what is for all pairs."""
-    smallest: dict[str, AttentionCase] = {}
-    for case in sorted(edge_cases(subject, rng), key=lambda one: one.heads[0] * max(one.dims)):
-        smallest.setdefault(case.kind, case)
-    page, dtype = max(subject.declares.page_sizes), compute_dtypes(subject)[0]
-    for case in smallest.values():
-        yield replace(case, mode="extend", requests=(), page_size=page, dtype=dtype)
-
-
 @check(
     level=Level.KERNELS,
     requires=(attention_backend(), kv_pool()),
-    cases=small_rows,
+    cases=steps(extend(), small=True),  # rows of a batch are small beside what is for all pairs
     seconds=120,
     fix="keep scores and masks of a request, or of a block of it, at a time: no tensor of all new tokens of the batch"
     " by all of its tokens",
@@ -218,23 +211,14 @@ def small_rows(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
 def prefill_memory_grows_with_the_tokens(subject: Subject, case: AttentionCase) -> None:
     """The largest tensor that a prefill of 64 requests makes, or the memory that the device says it took at most, is
     16 times that of 4 requests as long, or little more, and not 256 times."""
-    taken = [_taken(subject, case, requests) for requests in _REQUESTS]
+    taken = []
+    for requests in _REQUESTS:
+        step = AttentionStep(subject, replace(case, requests=((0, _TOKENS),) * requests))
+        with torch.no_grad():
+            taken.append(memory_taken(subject, work_of(step).run))
     most = _ALIKE * _REQUESTS[1] / _REQUESTS[0] * taken[0] + _LEAST
     expect(
         taken[1] <= most,
         f"a prefill of {_REQUESTS[0]} requests of {_TOKENS} tokens takes {taken[0]} bytes at a time, and of"
         f" {_REQUESTS[1]} requests {taken[1]}, {taken[1] / max(1, taken[0]):.3g} times as many",
     )
-
-
-def _taken(subject: Subject, case: AttentionCase, requests: int) -> int:
-    step = AttentionStep(subject, replace(case, requests=((0, _TOKENS),) * requests))
-    given: Any = step.handed()
-    backend, batch, layer = step.backend, step.batch, step.layer
-
-    def run() -> None:
-        with torch.no_grad():
-            backend.init_forward_metadata(batch)
-            backend.forward(*given, layer, batch)
-
-    return memory_taken(subject, run)
