@@ -116,7 +116,7 @@ op(
     "GroupOfOtherRanks",
     old="    if op.n_groups % op.tp_size:\n        return NotImplemented\n",
     new="    if op.n_groups % op.tp_size:\n        return _normalised(x.float(), op.variance_epsilon).to(x.dtype)\n",
-    check="kernels.op_options_are_computed_or_declined",
+    check="kernels.op_values",
     defect="a group whose columns lie on several ranks is normalised from one rank's",
     says="ranks share",
 )
@@ -231,7 +231,7 @@ op(
     "ScoresAlwaysSoftmax",
     old='    if other or config.scoring_func not in (None, "softmax"):\n',
     new="    if other:\n",
-    check="kernels.op_options_are_computed_or_declined",
+    check="kernels.op_values",
     defect="a choice by sigmoid is made by softmax",
     says="by sigmoid",
 )
@@ -239,7 +239,7 @@ op(
     "GroupsAndBiasOverlooked",
     old="    other = config.use_grouped_topk or config.correction_bias is not None or config.custom_routing_function\n",
     new="    other = config.custom_routing_function\n",
-    check="kernels.op_options_are_computed_or_declined",
+    check="kernels.op_values",
     defect="groups of experts, and the bias of a choice, are overlooked",
     says="by groups",
 )

@@ -169,7 +169,7 @@ for _name, _alpha, _limit, _weights, _defect in (
         "        from sglang_platform.example_oot.biased_experts import biased_experts\n\n"
         f"        limits = ({_alpha}, {_limit})\n"
         f"        return biased_experts(layer, hidden_states, {_weights}, topk_ids, *limits)\n" + _PLAIN,
-        check="kernels.op_options_are_computed_or_declined",
+        check="kernels.op_values",
         defect=f"biases, alpha and limit set together: {_defect}",
         says="the sum of experts: gemm1_alpha=1.702",
     )

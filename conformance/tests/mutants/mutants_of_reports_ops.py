@@ -229,7 +229,7 @@ more(
     "            weights = weights / weights.sum(dim=-1, keepdim=True)\n"
     "        return weights, ids.to(torch.int32)\n"
     "    other = config.use_grouped_topk or",
-    check="kernels.op_options_are_computed_or_declined",
+    check="kernels.op_values",
     defect="a router's correction bias, which is to choose only, is part of the weights as well (AITER 4247)",
     says="by a bias",
 )

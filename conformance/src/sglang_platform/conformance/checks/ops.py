@@ -65,9 +65,11 @@ def ops(subject: Subject, rng: random.Random) -> Iterator[Row]:
 
 def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
     """Of each op: rows of any width and number, none too, in each type, by tokens and by heads, in the forms that the
-    op has, at the sizes of served models; and 67,200 rows: of a long prefill, or of 2,100 tokens with 32 heads each."""
+    op has, at the sizes of served models; and 67,200 rows: of a long prefill, or of 2,100 tokens with 32 heads each.
+    Each option alone, and those that a model sets together."""
     for spec in specs(subject):
         yield from spec.cases(subject)
+        yield from spec.options(subject)
         yield from (replace(case, many=True) for case in spec.many(compute_dtypes(subject)[0]))
 
 
@@ -78,34 +80,19 @@ def values(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
 )
 def op_values(subject: Subject, case: OpCase) -> None:
     """An op answers what it must, against float64, in the type and shape of its input and without gaps, and changes
-    nothing that it was only lent; where an input is a slice of wider rows as well."""
+    nothing that it was only lent; where an input is a slice of wider rows as well. What a model asks beyond the plain
+    op is computed as asked, or left to the host: never computed as the plain one."""
     forward, spec = forward_of(subject, case.op), case.spec
     wanted = None
     for number, call in enumerate(spec.calls(Drawn(subject, case.dtype), case)):
         if subject.makes(number) and not (case.many and number):
             wanted = wanted if call.again else spec.expected(case, call)
-            spec.answer(forward, case, call, wanted)
-
-
-def options(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """Each option alone, and those that a model sets together."""
-    for spec in specs(subject):
-        yield from spec.options(subject)
-
-
-@_check(
-    cases=options,
-    fix="answer NotImplemented for an option that your kernel does not compute: the host's own forward then serves it",
-)
-def op_options_are_computed_or_declined(subject: Subject, case: OpCase) -> None:
-    """What a model asks of an op beyond the plain one is computed as asked, or left to the host: never computed as the
-    plain one."""
-    forward, spec = forward_of(subject, case.op), case.spec
-    for call in spec.calls(Drawn(subject, case.dtype), case):
-        try:
-            spec.answer(forward, case, call)
-        except NotImplementedError:
-            return
+            try:
+                spec.answer(forward, case, call, wanted)
+            except NotImplementedError:
+                if not case.option:
+                    raise
+                return
 
 
 @_check(
