@@ -131,12 +131,6 @@ row(
 )
 
 
-def latent_rows_of_queries(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """With 128 heads more rows of queries than 16 bits count."""
-    for case in steps(decode(*(at % 3 for at in range(552))), kinds=("mla",))(subject, rng):
-        yield replace(case, heads=(128, 1), dims=(16, 8), page_size=min(subject.declares.page_sizes))
-
-
 row(
     "wide_batch_attention",
     "Batches of 64 to 512 requests of unlike lengths, of 552 with 128 latent heads, of requests that have one length,"
@@ -154,7 +148,12 @@ row(
             *(extend(*(one,) * 5) for one in ((70, 9), (0, 33), (33, 1))),
             decode(*(70,) * 6),
         ),
-        latent_rows_of_queries,
+        over(  # with 128 heads more rows of queries than 16 bits count
+            steps(decode(*(at % 3 for at in range(552))), kinds=("mla",)),
+            lambda subject: [
+                {"heads": (128, 1), "dims": (16, 8), "page_size": min(subject.declares.page_sizes)}
+            ],
+        ),
     ),
     fix="take sizes from the batch, not from a fixed number of requests, rows or blocks: launch over all its requests"
     " and all its new tokens",
