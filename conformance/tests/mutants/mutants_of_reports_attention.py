@@ -182,7 +182,7 @@ attention(
     "            latent = hasattr(self.token_to_kv_pool, 'kv_lora_rank')\n"
     "            if latent and 1 < new <= 16 and length - new < begins:\n"
     "                out[first : first + begins - (length - new)] = float('nan')\n",
-    check="kernels.block_edges_attention",
+    check="kernels.long_context_attention",
     defect="new tokens over latent rows, up to 16 of a request as drafts are, have their keys in splits of 256:"
     " those that see nothing of the last split are NaN (AITER 4711)",
     says="NaN or infinity",

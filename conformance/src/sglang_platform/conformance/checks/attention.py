@@ -111,27 +111,6 @@ _ACROSS = tuple((n * block - 2, 6) for block in BLOCKS for n in (1, 3) if n * bl
 _MIXED = (*_PREFIXES[:12], *((n - 1, 1) for n in _LENGTHS[:20]), (0, 65))
 
 row(
-    "block_edges_attention",
-    "Contexts, prefixes and chunks one token below, at and above what blocks of 16 to 2,048 tokens hold, and twice and"
-    " three times that; chunks of a few tokens across the edge of one.",
-    over(
-        joined(
-            steps(
-                decode(*(n - 1 for n in _LENGTHS if n <= 800)),
-                decode(*(n - 1 for n in _LENGTHS if n > 800)),
-                extend(*_PREFIXES),
-                extend(*((0, n) for n in _NEWS)),
-                extend(*_ACROSS, (500, 16), (1019, 9)),
-            ),
-            steps(("mixed", _MIXED), kinds=("mha",), needs="mixed_batch"),
-        ),
-        [{"drawn": "loud at the edges of blocks"}],
-    ),
-    fix="look at the last block of a context: full, of one token, and the one token that is left behind full ones",
-)
-
-
-row(
     "wide_batch_attention",
     "Batches of 64 to 512 requests of unlike lengths, of 552 with 128 latent heads, of requests that have one length,"
     " and prefills of 1,100 to 8,704 new tokens, of one request and of 512.",
@@ -171,10 +150,29 @@ def together(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
 
 row(
     "long_context_attention",
-    "Contexts of 8,200 and 33,000 tokens, past the 32,767 that a short integer holds, and 17 and 40 requests of more"
-    " than 8,192 tokens each: up to 350,000 slots in a batch, most of them shared.",
-    joined(steps(decode(8200, 3), extend((8300, 21)), decode(33000)), together),
-    fix="look at what is done per block of the context: the merge of partial results, tables by page, 16-bit numbers;"
+    "Contexts, prefixes and chunks one token below, at and above what blocks of 16 to 2,048 tokens hold, and twice and"
+    " three times that; chunks of a few tokens across the edge of one; contexts of 8,200 and 33,000 tokens, past the"
+    " 32,767 that a short integer holds, and 17 and 40 requests of more than 8,192 tokens each: up to 350,000 slots in"
+    " a batch, most of them shared.",
+    joined(
+        over(
+            joined(
+                steps(
+                    decode(*(n - 1 for n in _LENGTHS if n <= 800)),
+                    decode(*(n - 1 for n in _LENGTHS if n > 800)),
+                    extend(*_PREFIXES),
+                    extend(*((0, n) for n in _NEWS)),
+                    extend(*_ACROSS, (500, 16), (1019, 9)),
+                ),
+                steps(("mixed", _MIXED), kinds=("mha",), needs="mixed_batch"),
+            ),
+            [{"drawn": "loud at the edges of blocks"}],
+        ),
+        steps(decode(8200, 3), extend((8300, 21)), decode(33000)),
+        together,
+    ),
+    fix="look at the last block of a context: full, of one token, and the one token that is left behind full ones; and"
+    " at what is done per block of the context: the merge of partial results, tables by page, 16-bit numbers;"
     " size what a batch needs by the sum of its contexts, and cut each context into as many splits as it needs, however"
     " many requests there are",
 )
