@@ -18,6 +18,8 @@ import traceback
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from sglang_platform.conformance.probes import tell
+
 _FORK_SECONDS = 20
 
 
@@ -122,10 +124,7 @@ def in_thread(function: Any) -> dict[str, Any]:
     return told or {"raised": f"it did not answer within {_FORK_SECONDS} s"}
 
 
-def main() -> None:
-    given = json.loads(sys.argv[1])
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def look(given: dict[str, Any]) -> dict[str, Any]:
     if given.get("blocked"):
         sys.meta_path.insert(0, BlockingFinder(given["blocked"]))  # type: ignore[arg-type]
     last = LastFinder(given.get("provided", []), given["module"].partition(".")[0])
@@ -154,10 +153,8 @@ def main() -> None:
         if given.get("fork"):
             told["forked"] = in_fork(function)
             told["in_thread"] = in_thread(function)
-    answers.write(json.dumps(told, default=str) + "\n")
-    answers.flush()
-    os._exit(0)  # threads that the plugin left running must not keep the probe
+    return told
 
 
 if __name__ == "__main__":
-    main()
+    tell(look)

@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
-import os
 import pkgutil
-import sys
 from typing import Any
 
+from sglang_platform.conformance.probes import tell
 from sglang_platform.conformance.probes.left_behind import observed
 from sglang_platform.conformance.probes.process_readings import listening
 
 __all__: list[str] = []
 
 
-def main() -> None:
-    given = json.loads(sys.argv[1])
+def look(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("torch", "numpy", "sglang_platform.core", *given["preload"]):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    told = {name: _called(value) for name, value in given["plugins"]}
-    print(json.dumps(told, default=str), flush=True)
-    os._exit(0)  # threads that a plugin left running must not keep the probe
+    return {name: _called(value) for name, value in given["plugins"]}
 
 
 def _called(value: str) -> dict[str, Any]:
@@ -38,4 +33,4 @@ def _called(value: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    tell(look)

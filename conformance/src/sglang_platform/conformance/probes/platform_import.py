@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import pkgutil
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sglang_platform.conformance.probes import tell
 from sglang_platform.conformance.probes.left_behind import undisturbed
 from sglang_platform.conformance.probes.traces import changes, read_all
 
@@ -151,20 +151,11 @@ class Arguments(list):  # type: ignore[type-arg]
         return super().__repr__()
 
 
-def main() -> None:
-    given = json.loads(sys.argv[1])
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def look(given: dict[str, Any]) -> dict[str, Any]:
     for name in given["preload"]:
         with contextlib.suppress(BaseException):
             importlib.import_module(name)
-    told = _told(given, Watch(given["packages"]))
-    answers.write(json.dumps(told, default=str) + "\n")
-    answers.flush()
-    os._exit(0)  # threads that the plugin left running must not keep the probe
-
-
-def _told(given: dict[str, Any], watch: Watch) -> dict[str, Any]:
+    watch = Watch(given["packages"])
     told: dict[str, Any] = {"reads": watch.reads}
     with watch.on():
         function: Any = importlib.import_module(given["module"])
@@ -188,4 +179,4 @@ def _told(given: dict[str, Any], watch: Watch) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    tell(look)
