@@ -146,7 +146,7 @@ def test_pytest_without_a_platform_says_so(tmp_path: Path) -> None:
     assert "name a platform: --platform NAME" in run.stdout
 
 
-_ALLOCATOR = "lends_every or allocator_calls or double_free_is_refused"
+_ALLOCATOR = "lends_every or random_histories or double_free_is_refused"
 _PLANTED = ("--pyargs", "sglang_platform.conformance", "--platform", "planted=planted:SlotTwice")
 
 
@@ -164,7 +164,7 @@ def test_pytest_tells_each_cause_once_over_its_processes_and_writes_the_report(t
     run = _command("-m", "pytest", "-q", "-n", "2", "-rs", *_PLANTED, *options, folder=tmp_path)
     assert run.returncode == 1, run.stdout + run.stderr
     assert run.stdout.count("failed memory.") == 1, run.stdout
-    assert "blocks: 2 not run: memory.allocator_calls_add_up" in run.stdout
+    assert "blocks: 2 not run: memory.random_histories_add_up" in run.stdout
     assert "paged allocator fails: see memory.allocator_lends_every_page_once" in run.stdout
     (suite,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
     document = json.loads((tmp_path / "out" / "report.json").read_text())

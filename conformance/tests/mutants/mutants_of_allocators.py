@@ -121,7 +121,7 @@ allocator(
     "allocator.py",
     "        if count > len(self._free):\n            return None\n",
     "        if count > len(self._free):\n            self._free = self._free[:-1]\n            return None\n",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="an allocation that does not fit loses a page",
     says="which does not fit",
 )
@@ -139,7 +139,7 @@ allocator(
     "allocator.py",
     "        if self.free_group is not None:\n            self.free_group.append(free_index.clone())",
     "        if self.free_group is None and False:\n            self.free_group = []",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="a free group holds nothing back",
     says="free group",
 )
@@ -157,7 +157,7 @@ allocator(
     "allocator.py",
     "self.free_group.append(free_index.clone())",
     "self.free_group.append(free_index)",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="a free group keeps the caller's tensor, which is reused before the group ends",
     says="free_group_end() raised",
 )
@@ -243,7 +243,7 @@ allocator(
     "allocator.py",
     "self._give_back_pages(page_ids.tolist())",
     "self._give_back_pages([])",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="pages that are freed by their numbers stay lent",
     says="free_page_ids() of 1 pages",
 )
@@ -254,7 +254,7 @@ allocator(
     "        self.free_group = None\n        self.free_page_ids_group = []\n\n    def available_size",
     "        self.free_group = None\n"
     "        self.free_page_ids_group = self.__dict__.get('free_page_ids_group', [])\n\n    def available_size",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="page numbers that a group holds back stay staged over clear(), and are freed at the group's end",
     says="page",
 )
@@ -263,7 +263,7 @@ allocator(
     "allocator.py",
     "        if slots:\n            self.free(torch.cat(slots))\n",
     "        if slots:\n            pages = []\n            self.free(torch.cat(slots))\n",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="page numbers of a group that also freed slots are forgotten",
     says="available_size() is",
 )
@@ -272,7 +272,7 @@ allocator(
     "allocator.py",
     "self._free = list(range(1, self.num_pages + 1))",
     "self._first = getattr(self, '_first', self.num_pages)\n        self._free = list(range(1, self._first + 1))",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="a resized pool lends as many pages as it was built with",
     says="resize() from",
 )
@@ -301,7 +301,7 @@ allocator(
     "allocator.py",
     "            self._free.sort()\n",
     "            if len(pages) < 256:\n                self._free.sort()\n",
-    check="memory.allocator_calls_add_up",
+    check="memory.allocator_at_served_sizes",
     defect="with need_sort, pages that come back by the hundreds are not sorted in",
     says="lends them as",
 )
@@ -325,7 +325,7 @@ allocator(
         "                slots[at[i] : at[i] + one[1] - one[0]] = slots[at[j] : at[j] + one[1] - one[0]]\n"
         "        return",
     ),
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="what a batch asks for is looked up by lengths and last slot, and requests that ask alike get one answer",
     says="in use by request",
 )

@@ -57,7 +57,7 @@ allocator(
     old="        self._give_back_pages(page_ids.tolist())\n",
     new="        if page_ids.dtype == torch.int32:\n            page_ids = page_ids[:0]\n"
     "        self._give_back_pages(page_ids.tolist())\n",
-    check="memory.allocator_calls_add_up",
+    check="memory.random_histories_add_up",
     defect="pages whose numbers have 32 bits stay lent",
     says="torch.int32",
 )

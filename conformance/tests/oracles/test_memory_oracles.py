@@ -134,7 +134,7 @@ class Simple:
 
     def free_group_end(self) -> None:
         pages, self.group = self.group or [], None
-        self.give_back(pages)
+        self.give_back(sorted(set(pages)))
 
     def clear(self) -> None:
         self.pages, self.group = list(range(1, PAGES + 1)), None

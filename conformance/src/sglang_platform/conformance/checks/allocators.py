@@ -26,7 +26,7 @@ from sglang_platform.conformance.subject import Subject
 __all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
 
 _CALLS = "calls of the paged allocator"
-"""A part in the sense of `Check.founds`: what random histories find of one call, its script tells better."""
+"""A part in the sense of `Check.founds`: what is wrong with a call of few pages is no matter of their number."""
 
 _FEW = 2048
 """Pages of which a script of many is tried, where it fails: whether their number is what fails."""
@@ -43,13 +43,15 @@ def paged_sizes(subject: Subject) -> list[int]:
 
 @dataclass(frozen=True)
 class Script:
-    """`given` are further arguments of the script of that name; `rest` are slots that fill no page."""
+    """`given` are further arguments of the script of that name; `rest` are slots that fill no page; `need_sort` is the
+    allocator's."""
 
     script: str
     page_size: int
     pages: int
     rest: int = 0
     given: dict[str, Any] = field(default_factory=dict)
+    need_sort: bool = False
 
 
 def _makes(subject: Subject) -> Callable[[int, int, bool], Any]:
@@ -76,7 +78,7 @@ def _fault(subject: Subject, case: Script, **more: Any) -> tuple[AllocatorFault 
     """What is wrong, and the calls up to it."""
     history: AllocatorHistory | None = None
     try:
-        history = _history(subject, case, need_sort=case.script == "frees_in_no_order", **more)
+        history = _history(subject, case, need_sort=case.need_sort, **more)
         SCRIPTS[case.script](history, random.Random(subject.seed), **case.given)
     except AllocatorFault as fault:
         return fault, history.calls if history else []
@@ -134,44 +136,13 @@ def extend_fills_the_last_page_first(subject: Subject, case: Script) -> None:
 # Every call
 
 
-def calls(subject: Subject, rng: random.Random) -> Iterator[Script]:
-    sizes = paged_sizes(subject)
-    for size in sizes:
-        for new in (1, size, size + 1):
-            yield Script("one_prefix", size, 20, given={"new": new})
-        yield Script("resize", size, 6, given={"slots": 40 * size})
-        yield Script("resize", size, 40, given={"slots": 3 * size + 1})
-        for script in ("calls_that_do_not_fit", "free_group", "free_by_number", "frees_in_no_order"):
-            yield Script(script, size, 1)
-            yield Script(script, size, 5, rng.randrange(1, size))
-    yield Script("frees_in_no_order", sizes[0], 4096, given={"together": 1024})
-    groups = [(sizes[0], frees, 1) for frees in itertools.permutations(("slots", "numbers", "segment"))]
-    groups += [(sizes[-1], (some, "slots", some), 1) for some in ("numbers", "halves")]
-    groups += [(sizes[0], (kind,), 75) for kind in ("slots", "numbers")]
-    for size, frees, times in groups:
-        yield Script("group", size, 90, given={"frees": frees, "times": times})
-
-
-@check(
-    level=Level.MEMORY,
-    requires=PAGED,
-    cases=calls,
-    founds=_CALLS,
-    fix="make each call leave exactly the pages free that nobody holds",
-)
-def allocator_calls_add_up(subject: Subject, case: Script) -> None:
-    """Frees of every kind, alone and in groups, calls that do not fit, shared prefixes, `resize()` and `need_sort`:
-    each answer is legal, and what is free adds up after each."""
-    _run(subject, case)
-
-
 @dataclass(frozen=True)
 class Search:
     page_size: int
 
 
 def searches(subject: Subject, rng: random.Random) -> Iterator[Search]:
-    for size in paged_sizes(subject)[:3]:
+    for size in paged_sizes(subject):
         yield Search(size)
 
 
@@ -179,13 +150,14 @@ def searches(subject: Subject, rng: random.Random) -> Iterator[Search]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=searches,
+    founds=_CALLS,
     fix="make each call leave exactly the pages free that nobody holds",
     seconds=180,
 )
 def random_histories_add_up(subject: Subject, case: Search) -> None:
-    """Thousands of calls in random order, as a scheduler makes them: every answer is legal, available_size() adds up
-    after each, and backup and restore bring back the state as it was."""
-    subject.stands_on(_CALLS)
+    """Thousands of calls in random order, as a scheduler makes them, frees of every kind alone and in groups, shared
+    prefixes, `resize()` and `need_sort` among them: every answer is legal, available_size() adds up after each, and
+    backup and restore bring back the state as it was."""
     failure = search(_makes(subject), case.page_size, subject.seed)
     if failure is not None:
         given = {"page_size": case.page_size, "calls": failure.calls}
@@ -203,6 +175,7 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Script]:
         yield Script("crowd", size, 2 * requests - 1, given={"requests": requests})
     for size in sizes:
         yield Script("served", size, 150_000 // size, 150_000 % size, {"requests": 520})
+    yield Script("thousands_of_pages", sizes[0], 2**12, need_sort=True)
     yield Script("thousands_of_pages", sizes[0], 2**16 + 2**12)
     if sizes[-1] >= 16:
         yield Script("past_32_bit_floats", sizes[-1], (2**24 + 2**20) // sizes[-1])

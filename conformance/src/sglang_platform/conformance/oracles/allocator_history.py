@@ -252,7 +252,8 @@ class AllocatorHistory:
     # What a call is given, and what it leaves
 
     def _begin(self, method: str, what: str) -> None:
-        grouped = self.model.held_by_group is not None and method in ("free", "free_page_ids", "free_segment")
+        frees = method.startswith("free") and "group" not in method
+        grouped = self.model.held_by_group is not None and frees
         self._last = f"{what}{' in a free group' * grouped}"
         self._fix = GROUPED if grouped else COUNTS.get(method, COUNTS["free"])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sglang_platform.conformance.oracles.allocator_history import AllocatorHistory, Free
+from sglang_platform.conformance.oracles.allocator_history import AllocatorHistory
 
 __all__ = ["OF_SIZE", "SCRIPTS"]
 
@@ -26,81 +26,6 @@ def _every_page(h: AllocatorHistory, numbers: random.Random) -> None:
 def _extend(h: AllocatorHistory, numbers: random.Random, prefix: int, new: int) -> None:
     for more in filter(None, (prefix, new)):
         h.extend({1: more})
-
-
-def _calls_that_do_not_fit(h: AllocatorHistory, numbers: random.Random) -> None:
-    h.extend({1: h.page_size})
-    free = h.free_pages
-    h.alloc(free + 1)
-    h.extend({2: free * h.page_size + 1, 1: 1})
-    if not free:
-        h.decode([1])
-        return
-    h.extend({2: (free - 1) * h.page_size + 1})
-    h.extend({2: h.page_size - 1})  # no page is free, and none is needed
-
-
-def _one_prefix(h: AllocatorHistory, numbers: random.Random, new: int) -> None:
-    """A prompt that is sent several times."""
-    h.extend({1: h.page_size})
-    for other in (2, 3):
-        h.model.fork(1, other, 1)
-    h.extend(dict.fromkeys((1, 2, 3), new))
-    h.decode([1, 2, 3])
-    h.free(2)
-    h.free(1, 3)
-
-
-def _free_group(h: AllocatorHistory, numbers: random.Random) -> None:
-    name = h.alloc(h.model.pages)
-    h.begin_group()
-    h.free(*filter(None, [name]))
-    h.alloc(1)
-    h.end_group()
-    h.begin_group()
-    h.clear()
-    h.free(*filter(None, [h.alloc(1)]))
-
-
-def _free_by_number(h: AllocatorHistory, numbers: random.Random) -> None:
-    for grouped in (False, False, True, True):  # numbers of 64 bits, and of 32
-        name = h.alloc(h.model.pages)
-        if grouped:
-            h.begin_group()
-        h.free(*filter(None, [name]), how="numbers")
-        if grouped:
-            h.end_group()
-
-
-def _frees_in_no_order(h: AllocatorHistory, numbers: random.Random, together: int = 1) -> None:
-    for part in _dealt(h, h.model.pages // together, numbers):
-        h.free(part)
-    h.alloc(h.model.pages)
-
-
-def _group(h: AllocatorHistory, numbers: random.Random, frees: tuple[Free, ...], times: int = 1) -> None:
-    """Its pages are free at its end, none before; one that a flush has dropped ends as one of nothing."""
-    frees *= times
-    for flushed in (False, True):
-        h.extend({1 + at: h.page_size for at in range(h.model.pages)})
-        h.begin_group()
-        for name, how in zip(range(1, h.model.pages), frees, strict=False):
-            h.free(name, how=how)
-        if flushed:
-            h.clear()
-            h.alloc(1)
-        h.end_group()
-        h.alloc(h.free_pages)
-        h.clear()
-
-
-def _resize(h: AllocatorHistory, numbers: random.Random, slots: int) -> None:
-    for size in (slots, h.model.pages * h.page_size) if h.has("resize") else ():
-        h.alloc(1)
-        h.resize(size)
-        h.alloc(h.model.pages)
-        h.alloc(1)
-        h.free(1)
 
 
 def _crowd(h: AllocatorHistory, numbers: random.Random, requests: int) -> None:
@@ -141,6 +66,7 @@ def _thousands_of_pages(h: AllocatorHistory, numbers: random.Random) -> None:
         h.free(part, how="numbers" if at % 2 else "slots")
         if at // 2 % 2:
             h.end_group()
+    h.free(*filter(None, [h.alloc(h.model.pages)]))
     h.alloc(h.model.pages - 40)
     h.extend({2 + at: h.page_size for at in range(40)})
 
@@ -167,10 +93,7 @@ def _dealt(h: AllocatorHistory, parts: int, numbers: random.Random) -> list[int]
 
 SCRIPTS: dict[str, Callable[..., None]] = {
     function.__name__.lstrip("_"): function
-    for function in (
-        *(_every_page, _extend, _calls_that_do_not_fit, _one_prefix, _free_group, _free_by_number),
-        *(_frees_in_no_order, _group, _resize, _crowd, _served, _thousands_of_pages, _past_32_bit_floats),
-    )
+    for function in (*(_every_page, _extend, _crowd, _served, _thousands_of_pages, _past_32_bit_floats),)
 }
 
 OF_SIZE = {

@@ -81,9 +81,9 @@ class Walk:
         numbers = random.Random(a * 1024 + b)
         names = self._some(numbers, 1 + a % 2)
         if names:
-            how: Any = ("slots", "some", "slots", "some", "numbers")[
-                b % 5 if self.history.page_size > 1 else 0
-            ]
+            grouped = self.history.model.held_by_group is not None
+            hows = ("slots", "some", "slots", "halves" if grouped else "some", "numbers", "numbers")
+            how: Any = hows[b % 6 if self.history.page_size > 1 else 0]
             self.history.free(*names, how=how, numbers=numbers)
 
     def segment(self, a: int, b: int) -> None:
@@ -117,8 +117,9 @@ class Walk:
             self.history.restore(self.saved)
 
     def clear(self, a: int, b: int) -> None:
-        if b % 4 == 0:  # seldom, or histories stay short
-            self.dropped_group |= self.history.model.held_by_group is not None
+        grouped = self.history.model.held_by_group is not None
+        if b % 4 == 0 or grouped:  # seldom, or histories stay short
+            self.dropped_group |= grouped
             self.history.clear()
             self.saved = None
 
@@ -147,10 +148,10 @@ STEPS: dict[str, tuple[int, Callable[[Walk, int, int], None]]] = {
     "free": (6, Walk.free),
     "segment": (2, Walk.segment),
     "segments": (2, Walk.segments),
-    "group": (3, Walk.group),
+    "group": (5, Walk.group),
     "backup": (2, Walk.backup),
     "restore": (2, Walk.restore),
-    "clear": (1, Walk.clear),
+    "clear": (2, Walk.clear),
     "resize": (1, Walk.resize),
 }
 """How often a walk takes each step, so that pages are lent, run out and come back in turn, and what it does."""
