@@ -11,7 +11,6 @@ __getattr__ = patched
 allocator = partial(patch, __name__)
 
 LENDS = "memory.allocator_lends_every_page_once"
-EXTENDS = "memory.extend_fills_the_last_page_first"
 WALKS = "memory.random_histories_add_up"
 
 allocator(
@@ -85,7 +84,7 @@ allocator(
     "before, after = prefix_lens_cpu.tolist(), seq_lens_cpu.tolist()\n"
     "        new = [n - m for m, n in zip(before, after)]\n"
     "        return self._grow([0] * len(new), new, last_loc.tolist())",
-    check=EXTENDS,
+    check=WALKS,
     defect="an extend starts on a new page and leaves the tail of the last one empty",
     says="place",
 )
@@ -94,7 +93,7 @@ allocator(
     "allocator.py",
     "slot = slot + 1",
     "slot = slot + 1 if token > start else slot",
-    check=EXTENDS,
+    check=WALKS,
     defect="the first new token gets the slot of the last cached one",
     says="slot",
 )
@@ -103,7 +102,7 @@ allocator(
     "allocator.py",
     "if token % self.page_size == 0:",
     "if token % self.page_size == 0 and (token > start or start == 0):",
-    check=EXTENDS,
+    check=WALKS,
     defect="after a prefix that ends at the edge of a page the next page is run into instead of a new one",
     says="slot",
 )
@@ -112,7 +111,7 @@ allocator(
     "allocator.py",
     "pages = self._take(sum(self._pages(n) - self._pages(m) for m, n in zip(before, after, strict=True)))",
     "pages = self._take(sum((n - m) // self.page_size + 1 for m, n in zip(before, after, strict=True)))",
-    check=EXTENDS,
+    check=WALKS,
     defect="the pages of an extend are estimated from its tokens, and those not needed are lost",
     says="available_size()",
 )
@@ -225,7 +224,7 @@ allocator(
     "allocator.py",
     "return torch.tensor(values, dtype=torch.int64, device=self.device)",
     "return torch.tensor(values, dtype=torch.int16, device=self.device)",
-    check=EXTENDS,
+    check=WALKS,
     defect="slots are answered as int16",
     says="int16",
 )

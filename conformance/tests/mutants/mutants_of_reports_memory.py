@@ -103,7 +103,7 @@ row(
     "            if end - start > 1 and inside and start // self.page_size == end // self.page_size:\n"
     "                slot += self.page_size - end % self.page_size\n"
     "            for token in range(start, end):\n",
-    check="memory.extend_fills_the_last_page_first",
+    check="memory.random_histories_add_up",
     defect="an extend by several tokens that begins and ends inside one page takes the page's last slots, not those"
     " behind the prefix (SGLang 18200)",
     says="belongs to place",

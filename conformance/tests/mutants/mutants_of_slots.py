@@ -23,7 +23,7 @@ allocator(
     old=_GROW,
     new="        if last_loc.dtype != torch.int64:\n            raise TypeError('last_loc must be int64')\n"
     + _GROW,
-    check="memory.extend_fills_the_last_page_first",
+    check="memory.random_histories_add_up",
     defect="last slots of 32 bits, as the request table has them, are refused",
     says="int64",
 )

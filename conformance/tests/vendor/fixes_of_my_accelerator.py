@@ -140,7 +140,7 @@ REPAIRS = (
     Repair(
         "allocator",
         "pages are counted as if no page had room",
-        "memory.extend_fills_the_last_page_first",
+        "memory.random_histories_add_up",
         ("new pages", "ceil(seq_len / page_size) - ceil(prefix_len / page_size)"),
         (
             (

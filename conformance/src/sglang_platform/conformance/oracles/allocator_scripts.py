@@ -23,11 +23,6 @@ def _every_page(h: AllocatorHistory, numbers: random.Random) -> None:
             h.clear()
 
 
-def _extend(h: AllocatorHistory, numbers: random.Random, prefix: int, new: int) -> None:
-    for more in filter(None, (prefix, new)):
-        h.extend({1: more})
-
-
 def _crowd(h: AllocatorHistory, numbers: random.Random, requests: int) -> None:
     """A batch of which the last find no page is refused as a whole; one that fits exactly is served."""
     every = range(1, requests + 1)
@@ -93,7 +88,7 @@ def _dealt(h: AllocatorHistory, parts: int, numbers: random.Random) -> list[int]
 
 SCRIPTS: dict[str, Callable[..., None]] = {
     function.__name__.lstrip("_"): function
-    for function in (*(_every_page, _extend, _crowd, _served, _thousands_of_pages, _past_32_bit_floats),)
+    for function in (*(_every_page, _crowd, _served, _thousands_of_pages, _past_32_bit_floats),)
 }
 
 OF_SIZE = {

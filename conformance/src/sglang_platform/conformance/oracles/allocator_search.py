@@ -56,13 +56,20 @@ class Walk:
         self.history.alloc(a % 3 if b % 2 else a % (self.history.model.pages + 2))
 
     def extend(self, a: int, b: int) -> None:
-        numbers, most = random.Random(a * 1024 + b), 3 * self.history.page_size
-        batch = {name: numbers.randint(0, most) for name in self._some(numbers, a % 3)}
-        new = self.history.new_name()
-        batch |= {new + at: numbers.randint(1, most) for at in range(b % 3)}
+        numbers, new = random.Random(a * 1024 + b), self.history.new_name()
+        batch = {name: self._more(numbers, name) for name in self._some(numbers, a % 3)}
+        batch |= {new + at: max(1, self._more(numbers, new + at)) for at in range(b % 3)}
         mixed = numbers.sample(list(batch.items()), len(batch))
         if mixed and self.history.page_size > 1:
             self.history.extend(dict(mixed), counted=b % 2 == 1)
+
+    def _more(self, numbers: random.Random, name: int) -> int:
+        """Any number of tokens, or so many that the request ends at the end of a page, or one before or behind it."""
+        size = self.history.page_size
+        if numbers.random() < 0.5:
+            return numbers.randint(0, 3 * size)
+        end_of_page = -self.history.model.tokens(name) % size
+        return max(0, end_of_page + numbers.randint(-1, 1) + numbers.randint(0, 2) * size)
 
     def decode(self, a: int, b: int) -> None:
         names = self._some(random.Random(a * 1024 + b), 1 + b % 4)
@@ -149,8 +156,8 @@ STEPS: dict[str, tuple[int, Callable[[Walk, int, int], None]]] = {
     "segment": (2, Walk.segment),
     "segments": (2, Walk.segments),
     "group": (5, Walk.group),
-    "backup": (2, Walk.backup),
-    "restore": (2, Walk.restore),
+    "backup": (3, Walk.backup),
+    "restore": (4, Walk.restore),
     "clear": (2, Walk.clear),
     "resize": (1, Walk.resize),
 }
@@ -158,7 +165,7 @@ STEPS: dict[str, tuple[int, Callable[[Walk, int, int], None]]] = {
 
 
 def search(
-    make: Make, page_size: int, seed: int, *, walks: int = 90, steps: int = 40
+    make: Make, page_size: int, seed: int, *, walks: int = 120, steps: int = 40
 ) -> AllocatorFailure | None:
     """Random walks; None where every answer is as it must be."""
     numbers = random.Random(seed)
