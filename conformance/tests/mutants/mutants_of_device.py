@@ -73,9 +73,9 @@ class CapabilityAsText(ReferencePlatform):
 
 
 @mutant(
-    check="contract.uuid_is_stable",
+    check="contract.device_operations_do_what_they_promise",
     defect="the uuid is made up in each process, so caches keyed by it are never found again",
-    says="another process",
+    says="in a process started",
 )
 class UuidPerProcess(ReferencePlatform):
     def get_device_uuid(self, device_id: int = 0) -> str:

@@ -118,8 +118,8 @@ REPAIRS = (
     Repair(
         "identity",
         "the uuid is another in every process",
-        "contract.uuid_is_stable",
-        ("build it from what the hardware reports", "not from id(), hash(), a counter, random numbers"),
+        "contract.device_operations_do_what_they_promise[row=reindexed processes]",
+        ("from what the driver reports of the hardware", "id(), hash(), a counter, random numbers"),
         (
             (_DEVICE, "import uuid\n", "from pathlib import Path\n"),
             (

@@ -315,8 +315,9 @@ _ROWS: dict[str, tuple[Sequence[_Answer] | Callable[[Subject], None], str]] = {
     ),
     "reindexed processes": (
         reindexed_processes,
-        "build the uuid, and whatever tells devices apart, from what the driver reports of the hardware, not from the"
-        " index among the visible devices",
+        "build the uuid, and whatever tells devices apart, from what the driver reports of the hardware, its serial"
+        " number or UUID: not from the index among the visible devices, id(), hash(), a counter, random numbers or the"
+        " process",
     ),
     "inference mode": (
         _inference_mode,

@@ -13,7 +13,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import beside, probe, whoami
+from sglang_platform.conformance.probes.fresh import beside, whoami
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
@@ -65,20 +65,6 @@ def memory_is_in_bytes(subject: Subject) -> None:
         f"get_current_memory_usage(None) answers {used!r}, of {total} bytes",
         fix="return the peak of memory allocated in bytes, a float",
     )
-
-
-@_check(
-    fix="build it from what the hardware reports, its serial number or UUID: not from id(), hash(), a counter, random "
-    "numbers or the process"
-)
-def uuid_is_stable(subject: Subject) -> None:
-    """The device's uuid is the same when it is asked again, and in another process."""
-    call = "get_device_uuid(0)"
-    first, again = subject.platform.get_device_uuid(0), subject.platform.get_device_uuid(0)
-    expect(first == again, f"{call} answered {first!r}, then {again!r}")
-    told = probe("processes", f"it evaluates {call}", **whoami(subject), expressions=[call])
-    there = told["answers"][call]
-    expect(there == repr(first), f"{call} answers {first!r} here, and {there} in another process")
 
 
 @_check(
