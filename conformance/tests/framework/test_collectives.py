@@ -45,8 +45,8 @@ _SEEN = [
     ("it raised ValueError: bool", "all", "take every tensor that the contract allows"),
     ("it raised RuntimeError: timed out", "all", None),
     ("it raised ValueError: rank 3 is not in the group", "every second", None),
-    ("it gives what rank 1 of the group had before", "all", "`all_reduce(input_)`: the sum over ranks"),
-    ("at [0, 3] it has 1, and must have 2", "all", "`all_reduce(input_)`: the sum over ranks"),
+    ("it gives what rank 1 of the group had before", "all", "answer the sum over ranks"),
+    ("at [0, 3] it has 1, and must have 2", "all", "answer the sum over ranks"),
     ("at [0, 3] it has 1, and must have 2", "without rank 0", None),
 ]
 
@@ -62,5 +62,5 @@ def test_where_the_whole_world_is_not_tried_both_are_named() -> None:
         _fix(2, "communicator", "neighbours", "broadcast by default", "a matrix", "it gives what rank 1")
         or ""
     )
-    assert "`broadcast(input_, src=0)`: rank `src`'s tensor" in fix
+    assert "write the tensor of rank `src`" in fix
     assert "dist.get_global_rank()" in fix

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from functools import partial
-from inspect import cleandoc
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, Row, check, expect
@@ -23,7 +21,6 @@ from sglang_platform.conformance.fixtures.ranks import failed_first
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.distributed.communicator import DeviceCommunicator
 
 _SEVERAL = (world_size(2),)
 _SLOW = 30
@@ -35,21 +32,25 @@ _WAYS = {"group": (0, "collectives_in_groups"), "communicator": (1, "communicato
 """In the order in which a rank takes them, and the check that judges each."""
 
 
-def _promises() -> Iterator[str]:
-    """What the contract says of each collective."""
-    text = cleandoc(DeviceCommunicator.__doc__ or "")
-    for line in re.findall(r"^- (.+?)$(?=\n-|\n\n)", text, re.DOTALL | re.MULTILINE):
-        yield " ".join(line.split())
-
-
 _WITHIN = (
     "pass group=self.device_group to every collective, and name peers with dist.get_global_rank() (on the CPU"
     " self.cpu_group; dist.get_rank(group) counts within it): torch's default is all ranks"
 )
 _FIXES = {
-    "reduce_scatter": "`reduce_scatter(x, dim)`: the part of the sum, along dim, that has this rank's number",
-    **{name: line for line in _promises() for name in re.findall(r"`(\w+)\(", line)},
+    "all_reduce": "answer the sum over ranks, in place or as a new tensor",
+    "all_gather": "concatenate the ranks' tensors along `dim`, in rank order",
+    "all_gather_into_tensor": "concatenate the ranks' tensors along dimension 0, in rank order, into `output`",
+    "reduce_scatter": "answer the part of the sum, along `dim`, that has this rank's number",
+    "reduce_scatter_tensor": "write this rank's share of dimension 0 of the sum over ranks into `output`",
+    "gather": "concatenate along `dim` on rank `dst` of the group, and answer None on the others",
+    "broadcast": "write the tensor of rank `src` of the group into the one that is given, and return that",
+    "all_to_all_single": "send part i of dimension 0 of `input_` to rank i, all parts alike in size",
+    "all_gatherv": "concatenate along dimension 0, with `sizes[r]` rows from rank r, into `output` where it is given",
+    "reduce_scatterv": "answer the rows of the sum over ranks that are this rank's, `sizes[r]` for rank r",
+    "send": "send one tensor to rank `dst` of the group, by default to the next, in a circle",
+    "recv": "receive a new tensor of this size and type from rank `src` of the group, by default from the one before",
 }
+"""What the contract says of each, `core.distributed.communicator`."""
 _FIXES_BY_SIGHT = {
     "its answer changes": "give every answer memory of its own, or answer in the tensor that is given: layers keep the"
     " answer of one call over the next",
