@@ -120,7 +120,8 @@ def _expect_held(
     for (name, buffers), wanted in zip(parts.items(), rows, strict=True):
         got = torch.cat([_held(contents, buffer, row, slots) for buffer, row in buffers], dim=-1)
         wrong = torch.nonzero((got.view(wanted.dtype) != wanted).flatten(1).any(dim=1)).flatten().tolist()
-        for slot in (slots[at] for at in wrong):
+        if wrong:
+            slot = slots[wrong[0]]
             raise CheckFailed(
                 f"after {after}, the {name} of slot {slot} are not what was stored; their row lies"
                 f" {slot * wanted[0].nbytes} bytes behind the first, where rows are not padded",
