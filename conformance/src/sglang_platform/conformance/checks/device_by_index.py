@@ -77,7 +77,9 @@ def reindexed_processes(subject: Subject) -> None:
         free.append(platform.get_available_memory(device)[0])
         inside = f"in a process started inside reindex_device_id({device})"
         for method in _OF_ONE_DEVICE:
-            here, there = repr(getattr(platform, method)(device)), told[calls[method]]
+            here, again = (repr(getattr(platform, method)(device)) for _ in range(2))
+            expect(here == again, f"{method}({device}) answers {here}, then {again}")
+            there = told[calls[method]]
             expect(
                 here == there,
                 f"{method}({device}) answers {here}, and {calls[method]} {inside} {there}",
