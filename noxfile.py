@@ -231,7 +231,6 @@ LIGHT_TESTS = [
 ]
 NEED_TORCH = (
     "discovery/test_damaged_install.py",
-    "discovery/test_get_platform.py",
     "hooks/test_hooks_compiled.py",
 )
 

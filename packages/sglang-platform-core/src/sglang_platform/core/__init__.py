@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sglang_platform.core.contract.version import CONTRACT_VERSION
     from sglang_platform.core.counters import counter
     from sglang_platform.core.discovery.asking import resolve_obj
-    from sglang_platform.core.discovery.by_device import get_platform
     from sglang_platform.core.discovery.current import current_mm_platform, current_platform
     from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
@@ -77,7 +76,6 @@ _HOME = {
     "counter": "counters",
     "current_mm_platform": "discovery.current",
     "current_platform": "discovery.current",
-    "get_platform": "discovery.by_device",
     "load_plugins": "plugins",
     "mm_platform_plugin": "discovery.entry",
     "platform_plugin": "discovery.entry",
@@ -118,7 +116,6 @@ __all__ = [
     "counter",
     "current_mm_platform",
     "current_platform",
-    "get_platform",
     "load_plugins",
     "mm_platform_plugin",
     "platform_plugin",

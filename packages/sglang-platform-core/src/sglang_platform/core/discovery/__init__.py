@@ -7,5 +7,5 @@
                 the lazy object, and `current` the public module to import it from
 
 `entry` decorates `activate()`, so that SGLang gets the same answer. `host_first` imports SGLang before a plugin that
-imports it. `by_device` finds the platform of another device.
+imports it.
 """
