@@ -221,7 +221,7 @@ COMPLETED = {
     "sglang-platform host a": "assumptions",
     "sglang-platform info ex": "example_oot",
     "sglang-platform doctor sglang-platform-r": "sglang-platform-rocm",
-    "sglang-platform upgrade sglang_platform.c": "sglang_platform.cuda",
+    "sglang-platform upgrade sglang-platform-c": "sglang-platform-cuda",
     "sglang-platform check --so": "--source-only",
     "sglang-platform conformance --platform r": "rocm",
     "sglang-platform conformance ver": "verify",

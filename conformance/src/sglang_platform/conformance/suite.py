@@ -31,7 +31,7 @@ class PlatformSuite:
     """
 
     platform: ClassVar[str | None] = None
-    """Its entry point, distribution, module or folder, or `name=pkg.mod:Class`."""
+    """Its entry point or distribution, or `name=pkg.mod:Class`."""
 
     host: ClassVar[str] = "none"
     """"none", or "sglang"."""

@@ -37,8 +37,8 @@ def run(
     platform: Annotated[
         str | None,
         typer.Option(
-            help="The plugin to check: its entry point, distribution, module or folder, or name=pkg.mod:Class for a "
-            "class without a package. Default: $SGLANG_PLATFORM, or the only one installed.",
+            help="The plugin to check: its entry point or distribution, or name=pkg.mod:Class for a class without a "
+            "package. Default: $SGLANG_PLATFORM, or the only one installed.",
             show_default=False,
             autocompletion=complete,
         ),

@@ -1,4 +1,4 @@
-"""The argument by which a command is told of one plugin: its entry point, distribution, module or folder."""
+"""The argument by which a command is told of one plugin: its entry point or distribution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def complete(incomplete: str) -> list[str]:
 PluginArgument = Annotated[
     str | None,
     typer.Argument(
-        help="Only this plugin: its entry point, distribution, module or folder.",
+        help="Only this plugin: its entry point or distribution.",
         show_default=False,
         autocompletion=complete,
     ),

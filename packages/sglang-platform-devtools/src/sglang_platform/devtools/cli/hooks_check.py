@@ -46,7 +46,7 @@ def check(
         list[str] | None,
         typer.Option(
             "--plugin",
-            help="A plugin whose source is read for its hooks: its entry point, distribution, module, folder or file.",
+            help="A plugin to read for its hooks: its entry point, distribution, module, ./folder or file.",
             autocompletion=complete,
         ),
     ] = None,

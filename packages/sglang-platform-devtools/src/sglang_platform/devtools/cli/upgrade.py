@@ -30,7 +30,7 @@ _RELEASE = "a version (0.5.22), a wheel, a folder, or 'installed'"
 PluginSourceArgument = Annotated[
     str,
     typer.Argument(
-        help="A folder, a wheel, or an installed plugin: its entry point, distribution or module.",
+        help="A ./folder, a wheel, or an installed plugin: its entry point, distribution or module.",
         autocompletion=complete,
     ),
 ]

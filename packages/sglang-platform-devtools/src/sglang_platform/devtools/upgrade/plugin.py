@@ -7,12 +7,13 @@ import contextlib
 import csv
 import functools
 import json
+import os
 import re
 from email.parser import HeaderParser
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from sglang_platform.core.discovery.named import plugin_named, reads_folder
+from sglang_platform.core.discovery.named import plugin_named
 from sglang_platform.core.errors import ConfigurationError, PluginNotFound
 from sglang_platform.core.installed.files import Unread, file_bytes, metadata_text
 from sglang_platform.core.installed.modules import find_module
@@ -72,7 +73,7 @@ class PluginSource:
 
 
 def open_source(where: str) -> PluginSource:
-    """A folder, a wheel, a Python file, or what is installed: a plugin by any of its names, a distribution, a module.
+    """A folder (a word with a slash, or `.`), a wheel, a Python file, or what is installed: a plugin, a module.
 
     Raises ConfigurationError where it is none of these, and for a folder or distribution without Python sources.
     """
@@ -87,7 +88,7 @@ def open_source(where: str) -> PluginSource:
         return PluginSource(tree.label, tree, None, {"entry_points.txt": tree.entry_points})
     if is_file:
         return PluginSource(where, open_plugin(where), path.resolve().parent, {})
-    if reads_folder(where):
+    if kind == "folder" and (os.sep in where or where in (".", "..")):
         return _folder(path)
     try:
         distribution = plugin_named(where).distribution
