@@ -211,13 +211,13 @@ MISTAKES = (
     ),
     Mistake(
         "the contract's entry point is missing", "group", (Edit("pyproject.toml", f'{_CONTRACT}acme = "v1"\n', ""),),
-        _INFO, "does not state its version", ("pyproject.toml", "sglang.srt.platforms"),
-        ("acme is not in sglang_platform.contract", 'with acme = "v1" into'),
+        _CHECK, "does not state its version", ("pyproject.toml", "sglang.srt.platforms"),
+        ("nothing would tell that the two do not fit", 'with acme = "v1"'),
     ),
     Mistake(
         "the contract's entry point is missing", "name", (Edit("pyproject.toml", 'acme = "v1"', 'acme_npu = "v1"'),),
-        _INFO, "does not state its version", ("pyproject.toml", "sglang.srt.platforms"),
-        ("acme is not in sglang_platform.contract", 'with acme = "v1" into'),
+        _CHECK, "does not state its version", ("pyproject.toml", "sglang.srt.platforms"),
+        ("nothing would tell that the two do not fit", 'with acme = "v1"'),
     ),
     _key("acme"),
     _key("OOT"),

@@ -193,17 +193,3 @@ def test_a_wrong_group(command, group: str) -> None:
     assert run.returncode == 1, run.stdout
     assert "move it to 'sglang.srt.platforms'" in run.stdout
     assert "not looked at: metadata" in command("info").stdout
-
-
-@pytest.mark.long
-def test_a_missing_contract_version(command) -> None:
-    command.install(
-        "dev", {"sglang.srt.platforms": {"dev": "dev_plugin:activate"}}, dev_plugin=PLUGIN, dev_cls=CLASS
-    )
-    for arguments in ("info", "doctor"):
-        run = command(arguments)
-        said = run.stdout + run.stderr
-        assert run.returncode == 1
-        assert "is built on core's contract and does not state its version" in said
-        assert 'with dev = "v1"' in said
-    assert command.json("info", status=1)["platform"]["problem"]["fix"]

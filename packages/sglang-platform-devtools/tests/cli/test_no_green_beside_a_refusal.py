@@ -90,7 +90,7 @@ FAULTS = {
     ),
     "no contract version": Fault(
         "pyproject.toml", '[project.entry-points."sglang_platform.contract"]\nven = "v1"', "",
-        ("info", "doctor", "check", "check --source-only"),
+        ("check", "check --source-only"),
     ),
     "a wrong contract version": Fault("pyproject.toml", 'ven = "v1"', 'ven = "v9"', _ASKED),
 }  # fmt: skip

@@ -103,5 +103,6 @@ def _print(findings: list[Finding], left_out: str | None) -> None:
     notes = "1 note says" if unseen == 1 else f"{unseen} notes say"
     if left_out:
         out.print(f"not looked at: {left_out} (`sglang-platform info` does)", highlight=False)
+    out.print("not looked at: the plugins' project files (`sglang-platform check` does)", highlight=False)
     out.print("What SGLang itself still assumes of CUDA: sglang-platform host assumptions")
     out.print(f"{count} found" + (f" in what was looked at; {notes} what was not" if unseen else ""))

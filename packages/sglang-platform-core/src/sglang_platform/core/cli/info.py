@@ -25,7 +25,6 @@ from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
 from sglang_platform.core.discovery.kind import DIFFUSION, KINDS, SRT, PlatformKind, is_used
 from sglang_platform.core.discovery.named import platform_named
-from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.plugins.together import load_launch
@@ -40,8 +39,7 @@ def info(
 
     Where general plugins are installed, loads all of them together, as a launch does.
 
-    Exit status 1: the platform or the launch is refused, or the platform states no version of the contract. 2: the
-    plugin named is not installed, or has no platform.
+    Exit status 1: the platform or the launch is refused. 2: the plugin named is not installed, or has no platform.
     """
     named = named_or_exit(plugin, as_json)
     kinds = [kind for kind in KINDS if is_used(kind) or (diffusion and kind is DIFFUSION)]
@@ -64,15 +62,10 @@ def info(
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
     document = {**_document(asked), "conflicts": conflicts}
-    unstated = [decision.unstated for decision in asked.values() if decision.unstated is not None]
     if as_json:
         print_json(document)
     else:
         _print(document, asked)
-        for problem in unstated:
-            print_refusal(problem, as_json=False)
-    if unstated:
-        raise typer.Exit(FOUND_A_PROBLEM)
 
 
 def _print(document: dict[str, Any], asked: dict[PlatformKind, DecisionApart]) -> None:
@@ -119,7 +112,6 @@ def _conflicts(kinds: Sequence[PlatformKind]) -> list[str]:
 
 def _platform(decision: DecisionApart) -> dict[str, Any]:
     origin, platform = decision.origin, decision.platform
-    problem = {"problem": describe_error(decision.unstated)} if decision.unstated else {}
     return {
         "plugin": origin.name if origin else None,
         "distribution": origin.distribution if origin else None,
@@ -128,5 +120,4 @@ def _platform(decision: DecisionApart) -> dict[str, Any]:
         "device_name": platform["device_name"],
         "device_type": platform["device_type"],
         "why": decision.trace.outcome,
-        **problem,
     }

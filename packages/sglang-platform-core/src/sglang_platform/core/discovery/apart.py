@@ -40,8 +40,6 @@ class DecisionApart(NamedTuple):
     "choice"."""
     origin: PluginOrigin | None
     """The plugin that was chosen."""
-    unstated: PlatformError | None
-    """The problem of a platform on core's contract that states no version of it."""
 
     def slow(self) -> list[tuple[PluginOrigin, str, float]]:
         """(plugin, step, seconds) of each step over `SLOW`."""
@@ -84,9 +82,7 @@ def ask_apart(kind: PlatformKind, depth: Depth) -> DecisionApart:
     platform = result["platform"] or {}
     if platform.get("plugin"):
         platform["plugin"] = PluginOrigin(*platform["plugin"])
-    return DecisionApart(
-        trace, error, platform, platform.get("plugin", origin), restored(platform.get("unstated"))
-    )
+    return DecisionApart(trace, error, platform, platform.get("plugin", origin))
 
 
 class _Process:

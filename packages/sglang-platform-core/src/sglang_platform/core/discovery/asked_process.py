@@ -13,7 +13,6 @@ from sglang_platform.core import errors
 from sglang_platform.core.correction import place_of_function
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import Answer, ask
-from sglang_platform.core.discovery.contract_version import unstated_contract
 from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
@@ -118,9 +117,6 @@ def _platform(kind: PlatformKind, origin: PluginOrigin | None, depth: Depth, tel
     cls = decision.platform_class or kind.core_base()
     seconds = {"import of its class": time.perf_counter() - started}
     described: dict[str, Any] = {"plugin": decision.origin, "seconds": seconds}
-    described["unstated"] = (
-        describe_error(error) if (error := unstated_contract(cls, decision.origin, kind)) else None
-    )
     if depth == "object":
         stage(f"{location}()", _TO_MAKE_THE_OBJECT)
         started = time.perf_counter()

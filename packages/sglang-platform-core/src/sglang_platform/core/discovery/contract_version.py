@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import CONTRACT_GROUP
-from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.errors import ContractVersionError, PluginOrigin
+from sglang_platform.core.errors import ContractVersionError
 
-__all__ = ["check_contract_version", "stated_versions", "unstated_contract"]
+__all__ = ["check_contract_version", "stated_versions"]
 
 
 def stated_versions(record: EntryPointRecord) -> list[str]:
@@ -52,32 +49,3 @@ def check_contract_version(record: EntryPointRecord) -> None:
                 else f"install a matching version of {distribution}, or the sglang-platform-core it was built for"
             ),
         )
-
-
-def _project_file(cls: type, kind: PlatformKind) -> str:
-    """`file:line` of the plugin's platform in the project beside its sources, for an editable install."""
-    for folder in Path(getattr(sys.modules.get(cls.__module__), "__file__", "") or "").parents[:4]:
-        file = folder / "pyproject.toml"
-        if file.is_file():
-            text = file.read_text(encoding="utf-8", errors="replace")
-            return f"{file}:{text.partition(kind.group)[0].count(chr(10)) + 1}"
-    return "pyproject.toml"
-
-
-def unstated_contract(
-    cls: type, origin: PluginOrigin | None, kind: PlatformKind
-) -> ContractVersionError | None:
-    """The problem of an installed platform class on core's contract whose distribution states no version of it."""
-    # As in check_contract_version.
-    from sglang_platform.core.contract.version import CONTRACT_VERSION
-
-    records = [record for record in scan.records(kind.group) if record.origin == origin]
-    if not records or any(map(stated_versions, records)) or not issubclass(cls, kind.core_base()):
-        return None
-    return ContractVersionError(
-        f"plugin {records[0].name!r} is built on core's contract and does not state its version",
-        plugin=origin,
-        why=f"{records[0].name} is not in {CONTRACT_GROUP}: nothing would tell that a later core does not fit",
-        fix=f'write [project.entry-points."{CONTRACT_GROUP}"] with {records[0].name} = "v{CONTRACT_VERSION}" into '
-        f"{_project_file(cls, kind)}, and pip install it",
-    )

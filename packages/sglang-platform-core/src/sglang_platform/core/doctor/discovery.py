@@ -181,8 +181,6 @@ def _decision(kind: PlatformKind, asked: DecisionApart) -> Iterator[Finding]:
     else:
         outcome = trace.outcome or "no platform plugin is active"
         yield Finding("platform-decided", "note", f"{outcome}{where}", asked.origin)
-    if asked.unstated is not None:
-        yield as_finding(asked.unstated)._replace(id="contract-unstated")
     for candidate in trace.candidates:
         if candidate.is_slow:
             yield Finding(

@@ -36,7 +36,6 @@ FindingId = Literal[
     "sources-unread",
     "duplicate-name",
     "contract-version",
-    "contract-unstated",
     "contract-without-plugin",
     "version-conflict",
     "core-not-installed",

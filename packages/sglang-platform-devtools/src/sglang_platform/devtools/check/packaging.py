@@ -96,7 +96,7 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
 def _contract(project: Project, tree: SourceTree) -> Iterator[Remark]:
     """A problem for each platform of a plugin that uses core's contract and does not state its version."""
     stated = project.entry_points.get(CONTRACT_GROUP, {})
-    names = dict.fromkeys(name for kind in KINDS for name in project.entry_points.get(kind.group, {}))
+    names = {name: kind.group for kind in KINDS for name in project.entry_points.get(kind.group, {})}
     unstated = [name for name in names if name not in stated]
     if not unstated or not any(_CORE in tree.text(name) for name in tree.served()):
         return
@@ -106,7 +106,7 @@ def _contract(project: Project, tree: SourceTree) -> Iterator[Remark]:
             "contract-unstated",
             "problem",
             f"{name} is built on core's contract and does not state its version",
-            name,
+            names[name],
             "after an upgrade of core nothing would tell that the two do not fit",
             f'write [project.entry-points."{CONTRACT_GROUP}"] with {name} = "v{CONTRACT_VERSION}"',
         )
