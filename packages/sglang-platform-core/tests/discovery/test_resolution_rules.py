@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from sglang_platform.core.discovery import current
-from sglang_platform.core.discovery.swallowed import swallowed_errors
 from sglang_platform.core.errors import (
     ConfigurationError,
     ContractVersionError,
@@ -66,54 +65,6 @@ def test_none_active_gives_the_base_platform_and_every_reason(site, caplog) -> N
     without = "activate() returned None: not on this machine; it gives no reason, as PlatformUnavailable(reason) does"
     assert reasons == {"a": "no /dev/mydev", "b": without}
     assert "a (a-dist 1.0): no /dev/mydev" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (
-            "try:\n    import no_such_driver\nexcept Exception:\n    return None",
-            "No module named 'no_such_driver'",
-        ),
-        ("try:\n    return undefined_name\nexcept:\n    pass", "NameError: name 'undefined_name'"),
-        (
-            "import contextlib\nwith contextlib.suppress(Exception):\n    open('/no/such')",
-            "FileNotFoundError",
-        ),
-        (
-            "def here():\n    try:\n        return 1 / 0\n    except ArithmeticError:\n        return False\n"
-            "return 'a:B' if here() else None",
-            "ZeroDivisionError: division by zero",
-        ),
-    ],
-)
-def test_an_error_that_activate_swallows_is_told(site, body: str, told: str) -> None:
-    site.platform("quiet", body)
-    assert _chosen() is None
-    (candidate,) = current.trace().candidates
-    assert str(candidate.reason).startswith("activate() caught an error and returned None: ")
-    assert told in str(candidate.reason)
-    assert "quiet_plugin" in str(candidate.reason)
-
-
-def test_an_error_that_core_catches_is_not_one_of_a_package_beside_it() -> None:
-    """`sglang_platform` is a namespace of several packages."""
-    source = "def catch():\n    try:\n        open('/no/such')\n    except OSError:\n        pass\n"
-    functions = {"__name__": "sglang_platform.core.a_module"}, {"__name__": "sglang_platform.acme.probe"}
-    for names in functions:
-        exec(compile(source, "a_file.py", "exec"), names)
-    with swallowed_errors("sglang_platform.acme") as found:
-        functions[0]["catch"]()
-    assert found == []
-    with swallowed_errors("sglang_platform.acme") as found:
-        functions[1]["catch"]()
-    assert len(found) == 1
-
-
-def test_an_error_that_activate_answers_with_a_reason_is_not(site) -> None:
-    site.platform("away", "try:\n    open('/no/such')\nexcept OSError:\n    " + DECLINES)
-    assert _chosen() is None
-    assert [one.reason for one in current.trace().candidates] == ["no /dev/mydev"]
 
 
 def test_several_active_are_an_error_that_says_what_to_set(site) -> None:

@@ -18,7 +18,6 @@ from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.discovery.swallowed import swallowed_errors
 from sglang_platform.core.errors import (
     NotAPlatformClass,
     PlatformError,
@@ -29,10 +28,7 @@ from sglang_platform.core.errors import (
 )
 from sglang_platform.core.spelling import nearest, shown
 
-__all__ = ["SWALLOWED", "Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
-
-SWALLOWED = "activate() caught an error and returned None: "
-"""How the reason of a plugin begins that may be broken rather than absent."""
+__all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
 
 _asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", default=None)
 
@@ -65,15 +61,14 @@ def ask(
             raise _names_a_class(record, function)
         before(function)
         log(__name__).debug("calling %s of %s", record.value, record.origin)  # its last line may be this one
-        with swallowed_errors(record.value.partition(":")[0]) as swallowed:
-            answer = _call(function, record)
+        answer = _call(function, record)
     except PlatformUnavailable as declined:
         return Answer(None, str(declined.reason), declined.fix and str(declined.fix))
     finally:
         _asked.reset(token)
     if answer is None:
-        why = f"{SWALLOWED}{swallowed[-1]}" if swallowed else "activate() returned None: not on this machine"
-        return Answer(None, f"{why}; it gives no reason, as PlatformUnavailable(reason) does")
+        why = "activate() returned None: not on this machine; it gives no reason, as PlatformUnavailable(reason) does"
+        return Answer(None, why)
     if inspect.iscoroutine(answer):
         answer.close()  # else Python warns that nobody awaited it
     if not isinstance(answer, str) or not LOCATION.fullmatch(answer) or not {".", ":"} & set(answer):

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
 from sglang_platform.core.discovery.asked_process import Depth
-from sglang_platform.core.discovery.asking import SWALLOWED
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (
@@ -199,16 +198,7 @@ def _decision(kind: PlatformKind, asked: DecisionApart) -> Iterator[Finding]:
                     "platform-unfit", "problem", what, candidate.origin, candidate.reason, candidate.fix
                 )
                 continue
-            hidden = (candidate.reason or "").startswith(SWALLOWED)
-            fix = "catch what says that the device is absent, raise PlatformUnavailable, and let other errors through"
-            yield Finding(
-                "platform-declined",
-                "warning" if hidden else "note",
-                what,
-                candidate.origin,
-                candidate.reason,
-                fix if hidden else None,
-            )
+            yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
         elif candidate.outcome == "failed":
             fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"
             if trace.error is None:
