@@ -103,7 +103,7 @@ def test_a_class_that_ends_the_process(command, source: str, how: str) -> None:
 
 def test_who_hangs_is_named_with_the_place(command) -> None:
     command.platform("slow", "import time\n    wait(time)\ndef wait(time):\n    time.sleep(600)")
-    limit = "import sglang_platform.core.discovery.asked_process as asked; asked._TO_ACTIVATE = 1.0\n"
+    limit = "import sglang_platform.core.discovery.apart as apart; apart._LIMITS['activate'] = 1.0\n"
     (command.folder / "slow_cls.py").write_text("")
     code = f"{limit}from sglang_platform.core.cli import main; main()"
     run = subprocess.run(

@@ -14,10 +14,13 @@ import importlib_metadata
 import packaging.requirements  # noqa: F401
 import pytest
 import rich.table  # noqa: F401
+from command_runner import libraries
 
 import sglang_platform.core
 from sglang_platform.core import plugins
 from sglang_platform.core.discovery import current
+
+__all__ = ["Site", "libraries", "site"]
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"

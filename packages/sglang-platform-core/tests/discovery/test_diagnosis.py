@@ -14,7 +14,8 @@ GENERAL = "sglang.srt.plugins"
 
 
 @pytest.fixture(autouse=True)
-def _core_installed(site) -> None:
+def _core_installed(site, libraries) -> None:
+    sys.path.append(str(libraries))  # for the process that asks the plugins
     site.distribution(
         "sglang-platform-core",
         {GENERAL: {"sglang_platform_core": "sglang_platform.core.sglang.start.general_plugin:load"}},

@@ -3,4 +3,8 @@
 import sys
 from pathlib import Path
 
+from command_runner import libraries
+
+__all__ = ["libraries"]
+
 sys.path.insert(0, str(Path(__file__).parent))

@@ -59,18 +59,22 @@ def clean(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "COLUMNS": "200"}
 
 
-def run_on_core(fault: Fault, folder: Path) -> Run:
-    """In a process of its own that imports neither torch nor SGLang and sees no installed plugin."""
-    import typer
+def run_on_core(fault: Fault, folder: Path, libraries: Path) -> Run:
+    """In a process of its own that imports neither torch nor SGLang and sees no installed plugin.
 
+    libraries: a folder with what core imports, without metadata.
+    """
     import sglang_platform.core
 
     write(fault, folder, lambda name: "sglang_platform.core")
     source = str(Path(sglang_platform.core.__path__[0]).parents[1])
-    libraries = str(Path(typer.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-S", str(_HERE / "fault_outcome.py"), str(folder), libraries],
-        env={**clean(os.environ), "PYTHONPATH": f"{folder}{os.pathsep}{source}", **fault.environment},
+        [sys.executable, "-S", str(_HERE / "fault_outcome.py"), str(folder)],
+        env={
+            **clean(os.environ),
+            "PYTHONPATH": os.pathsep.join([str(folder), source, str(libraries)]),
+            **fault.environment,
+        },
         cwd=folder,
         capture_output=True,
         text=True,

@@ -11,8 +11,8 @@ from fault_table import FAULTS
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_a_fault_ends_as_the_table_says(fault: Fault, tmp_path: Path) -> None:
-    run = run_on_core(fault, tmp_path / "site")
+def test_a_fault_ends_as_the_table_says(fault: Fault, tmp_path: Path, libraries: Path) -> None:
+    run = run_on_core(fault, tmp_path / "site", libraries)
     error = run.outcome["error"]
     fails = fault.is_error or fault.ends == "doctor"
     assert run.status == (1 if fails else 0), run.outcome

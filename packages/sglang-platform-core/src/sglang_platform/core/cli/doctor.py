@@ -18,7 +18,7 @@ from sglang_platform.core.cli.output import (
 from sglang_platform.core.cli.plugin_argument import PluginArgument, named_or_exit
 
 if TYPE_CHECKING:
-    from sglang_platform.core.discovery.asked_process import Depth
+    from sglang_platform.core.discovery.apart import Depth
     from sglang_platform.core.doctor.finding import Finding
 
 __all__ = ["SCHEMA", "doctor"]

@@ -7,26 +7,29 @@ plugins are asked in another one. Each plugin is asked once.
 
 from __future__ import annotations
 
-import functools
 import logging
-import sysconfig
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sglang_platform.core.discovery.asked_process import Depth, decide
+from sglang_platform.core.correction import package_of
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.own_process import StackFrame, run
 from sglang_platform.core.discovery.resolve import PlatformChoice
 from sglang_platform.core.discovery.trace import SLOW, Trace, describe_error, restored
-from sglang_platform.core.discovery.watched_process import StackFrame, watch
 from sglang_platform.core.errors import HostError, PlatformError, PluginEnded, PluginOrigin
 from sglang_platform.core.installed.modules import find
 
-__all__ = ["DecisionApart", "ask_apart"]
+__all__ = ["DecisionApart", "Depth", "ask_apart"]
+
+Depth = Literal["choice", "class", "object"]
 
 _log = logging.getLogger(__name__)
-_STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
-_CORE = Path(__file__).parents[1]
+_LIMITS = {"activate": 30.0, "import": 180.0, "object": 900.0}
+"""Seconds for each step of a plugin, which may build its native code when its object is made."""
+_DECIDE = "sglang_platform.core.discovery.asked_process:decide"
+_TO_BEGIN = 60.0
+"""Seconds until the first plugin is asked."""
 
 
 class DecisionApart(NamedTuple):
@@ -97,11 +100,10 @@ class _Process:
 
     def run(self, kind: PlatformKind, depth: Depth) -> PlatformError | None:
         """None if it gave a result; else the error that names the plugin that kept it from that."""
-        ending = watch(functools.partial(decide, kind, self.known, depth), self._heard)
+        asked = {"group": kind.group, "known": self.known, "depth": depth, "limits": _LIMITS}
+        ending = run(_DECIDE, asked, self._heard, _TO_BEGIN, shows_output=True)
         if ending is None and self._stopped is None:
             return None
-        if ending is not None and ending.is_interrupt:
-            raise KeyboardInterrupt
         how, stack = (ending.how, ending.stack) if ending is not None else (self._stopped or "", ())
         if not self.stage:
             raise HostError("the process that asks the plugins ended before it asked one", why=how)
@@ -119,7 +121,7 @@ class _Process:
             else None,
         )
 
-    def _heard(self, message: dict[str, Any]) -> float:
+    def _heard(self, message: dict[str, Any]) -> None:
         if "stage" in message:
             self.stage = message["stage"]
             plugin = self.stage["plugin"]
@@ -131,23 +133,15 @@ class _Process:
             self._stopped = message["stopped"]
         else:
             self.result = {"chosen": "chosen" in message or bool(self.result), **next(iter(message.values()))}
-        return float(self.stage.get("limit", 60.0))
 
 
 def _place(stack: tuple[StackFrame, ...], module: str) -> str | None:
-    """`file:line in function` of the innermost call in the plugin's package; else in no library of Python's."""
-    spec = find(module.partition(".")[0])[0] if module else None
-    folders = [Path(one) for one in (spec.submodule_search_locations or ())] if spec else []
-    foreign = [one for one in stack if not one.file.startswith("<") and not _is_under(one.file, [_CORE])]
-    own = [one for one in foreign if (spec and one.file == spec.origin) or _is_under(one.file, folders)]
-    other = [one for one in foreign if not _is_of_python(one.file)]
-    frame = next(iter(own or other or foreign), None)
-    return None if frame is None else f"{frame.file}:{frame.line} in {frame.function}"
-
-
-def _is_of_python(file: str) -> bool:
-    return _is_under(file, [_STANDARD_LIBRARY]) and "site-packages" not in file
-
-
-def _is_under(file: str, folders: list[Path]) -> bool:
-    return any(Path(file).is_relative_to(one) for one in folders)
+    """`file:line in function` of the innermost call in the plugin's package; None where there is none."""
+    spec = find(package_of(module))[0] if module else None
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations or ()
+    for frame in stack:
+        if frame.file == spec.origin or any(Path(frame.file).is_relative_to(folder) for folder in folders):
+            return f"{frame.file}:{frame.line} in {frame.function}"
+    return None

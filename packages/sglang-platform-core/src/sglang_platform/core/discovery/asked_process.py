@@ -7,46 +7,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from sglang_platform.core import errors
 from sglang_platform.core.correction import place_of_function
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import Answer, ask
 from sglang_platform.core.discovery.host_first import HostWanted
-from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.kind import KINDS, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.own_process import Tell
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.trace import describe_error, restored
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 
-__all__ = ["Depth", "decide"]
-
-Depth = Literal["choice", "class", "object"]
-Tell = Callable[[dict[str, Any]], None]
-
-_TO_ACTIVATE = 30.0
-_TO_IMPORT = 180.0
-_TO_MAKE_THE_OBJECT = 900.0
-"""Seconds. A platform may build its native code when its object is made."""
+__all__ = ["decide"]
 
 
-def decide(kind: PlatformKind, known: Mapping[int, dict[str, Any]], depth: Depth, tell: Tell) -> None:
-    """Choose, decide and build as far as `depth`, and tell the result.
+def decide(asked: Mapping[str, Any], tell: Tell) -> None:
+    """Choose, decide and build as far as `asked["depth"]`, and tell the result.
 
-    known: what plugins answered, or how they failed, in an earlier process, by their place in the scan.
+    asked: `group` of the platforms; `known`, what plugins answered, or how they failed, in an earlier process, by their
+    place in the scan; `limits` of the steps in seconds.
     """
+    (kind,) = [one for one in KINDS if one.group == asked["group"]]
     process = lazy_platform(kind)[1]
-    process.ask = _Asking(kind, known, tell)
+    process.ask = _Asking(kind, asked, tell)
     result: dict[str, Any] = {"origin": None, "location": None, "error": None, "platform": None}
     try:
         try:
             choice = process.choose()
             result.update(origin=choice.origin, location=choice.location, may_fall_back=choice.may_fall_back)
             tell({"chosen": {**result, "trace": choice.trace.as_dict()}})
-            if depth != "choice":
-                result["platform"] = _platform(kind, choice.origin, depth, tell)
+            if asked["depth"] != "choice":
+                result["platform"] = _platform(kind, choice.origin, asked, tell)
         except PlatformError as error:
             result["error"] = describe_error(error)
     except BaseException as error:  # noqa: BLE001  (of a plugin: it would end a launch)
@@ -59,8 +54,9 @@ def decide(kind: PlatformKind, known: Mapping[int, dict[str, Any]], depth: Depth
 class _Asking:
     """Asks one plugin: tells each step, and repeats what is known."""
 
-    def __init__(self, kind: PlatformKind, known: Mapping[int, dict[str, Any]], tell: Tell) -> None:
-        self.records, self.known, self.tell = scan.records(kind.group), known, tell
+    def __init__(self, kind: PlatformKind, asked: Mapping[str, Any], tell: Tell) -> None:
+        self.records, self.tell, self.limits = scan.records(kind.group), tell, asked["limits"]
+        self.known = {int(key): answer for key, answer in asked["known"].items()}
 
     def __call__(self, record: EntryPointRecord) -> Answer:
         key = self.records.index(record)
@@ -69,11 +65,11 @@ class _Asking:
             if error is not None:
                 raise error
             return Answer(*self.known[key]["answer"])
-        self._stage(key, record, f"the import of {record.value.partition(':')[0]}", _TO_IMPORT)
+        self._stage(key, record, f"the import of {record.value.partition(':')[0]}", "import")
         started = time.perf_counter()
         told: dict[str, Any] = {"asked": key}
         try:
-            answer = ask(record, lambda function: self._stage(key, record, _named(function), _TO_ACTIVATE))
+            answer = ask(record, lambda function: self._stage(key, record, _named(function), "activate"))
             told["answer"] = answer
             return answer
         except PlatformError as error:
@@ -81,17 +77,16 @@ class _Asking:
             raise
         except HostWanted:
             told.clear()
-            self._stage(key, record, "the import of SGLang, which the plugin imports", _TO_IMPORT)
+            self._stage(key, record, "the import of SGLang, which the plugin imports", "import")
             raise
         finally:
             if len(told) > 1:
                 self.tell({**told, "seconds": time.perf_counter() - started})
 
-    def _stage(self, key: int, record: EntryPointRecord, doing: str, limit: float) -> None:
+    def _stage(self, key: int, record: EntryPointRecord, doing: str, step: str) -> None:
         module = record.value.partition(":")[0]
-        self.tell(
-            {"stage": {"key": key, "plugin": record.origin, "doing": doing, "module": module, "limit": limit}}
-        )
+        stage = {"key": key, "plugin": record.origin, "doing": doing, "module": module}
+        self.tell({"stage": stage}, self.limits[step])
 
 
 def _named(function: Callable[[], Any]) -> str:
@@ -99,7 +94,9 @@ def _named(function: Callable[[], Any]) -> str:
     return f"{getattr(function, '__name__', 'activate')}()" + (f" at {place}" if place else "")
 
 
-def _platform(kind: PlatformKind, origin: PluginOrigin | None, depth: Depth, tell: Tell) -> dict[str, Any]:
+def _platform(
+    kind: PlatformKind, origin: PluginOrigin | None, asked: Mapping[str, Any], tell: Tell
+) -> dict[str, Any]:
     """The platform in plain values. Raises PlatformError where a launch would be refused."""
     # The contract takes longer to import than all of discovery.
     from sglang_platform.core.contract.completeness import incomplete
@@ -107,18 +104,19 @@ def _platform(kind: PlatformKind, origin: PluginOrigin | None, depth: Depth, tel
     platform, process = lazy_platform(kind)
     location = process.choose().location or ""
 
-    def stage(doing: str, limit: float) -> None:
+    def stage(doing: str, step: str) -> None:
         module = location.partition(":")[0]
-        tell({"stage": {"key": None, "plugin": origin, "doing": doing, "module": module, "limit": limit}})
+        told = {"key": None, "plugin": origin, "doing": doing, "module": module}
+        tell({"stage": told}, asked["limits"][step])
 
-    stage(f"the import of {location}", _TO_IMPORT)
+    stage(f"the import of {location}", "import")
     started = time.perf_counter()
     decision = process.decide()
     cls = decision.platform_class or kind.core_base()
     seconds = {"import of its class": time.perf_counter() - started}
     described: dict[str, Any] = {"plugin": decision.origin, "seconds": seconds}
-    if depth == "object":
-        stage(f"{location}()", _TO_MAKE_THE_OBJECT)
+    if asked["depth"] == "object":
+        stage(f"{location}()", "object")
         started = time.perf_counter()
         try:
             described |= {"device_name": str(platform.device_name), "device_type": str(platform.device_type)}

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
-from sglang_platform.core.discovery.asked_process import Depth
+from sglang_platform.core.discovery.apart import DecisionApart, Depth, ask_apart
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (

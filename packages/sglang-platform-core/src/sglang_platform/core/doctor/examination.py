@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.asked_process import Depth
+from sglang_platform.core.discovery.apart import Depth
 from sglang_platform.core.discovery.asking import resolve_obj
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine

@@ -6,23 +6,18 @@ then with each plugin that was loaded before it: the first pair that fails names
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.own_process import run
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, PLUGINS_VARIABLE
 from sglang_platform.core.discovery.trace import restored
 from sglang_platform.core.errors import PlatformError, PluginConflict, PluginFailed, PluginOrigin
-from sglang_platform.core.installed.modules import interpreter_flags
 from sglang_platform.core.plugins.choices import choose_one
 
 __all__ = ["Trial", "conflict_behind", "load_launch", "load_together"]
@@ -31,10 +26,7 @@ _SECONDS = 120
 _TRIAL_VARIABLE = "SGLANG_PLATFORM_TRIAL"
 """Set in a process that loads a part of the plugins: a failure there is the answer, and starts no further process."""
 
-_PROGRAM = (
-    "import json, sys; asked = json.loads(sys.argv[1]); sys.path[:] = asked['path']; "
-    "from sglang_platform.core.plugins.trial import main; main(asked)"
-)
+_TRIAL = "sglang_platform.core.plugins.trial:main"
 
 
 class Trial(NamedTuple):
@@ -129,32 +121,11 @@ def load_together(
     environment = {key: value for key, value in os.environ.items() if key != ON_ERROR_VARIABLE}
     if names is not None:
         environment |= {PLUGINS_VARIABLE: ",".join(names), _TRIAL_VARIABLE: "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "outcome.json"
-        asked = {
-            "path": sys.path,
-            "group": kind.general_group,
-            "platform": platform,
-            "backend": backend,
-            "answer": str(answer),
-        }
-        try:
-            run = subprocess.run(
-                [sys.executable, *interpreter_flags(), "-c", _PROGRAM, json.dumps(asked)],
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="backslashreplace",
-                check=False,
-                timeout=_SECONDS,
-            )
-            told = json.loads(answer.read_text(encoding="utf-8"))
-        except subprocess.TimeoutExpired:
-            return Trial(ended=f"the process did not come back within {_SECONDS} s")
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, FileNotFoundError):
-                last = "\n".join(run.stderr.strip().splitlines()[-5:])
-                return Trial(ended=f"the process ended with status {run.returncode}\n{last}".strip())
-            return Trial(ended=f"{type(error).__name__}: {error}")
+    asked = {"group": kind.general_group, "platform": platform, "backend": backend}
+    outcomes: list[dict[str, Any]] = []
+    ending = run(_TRIAL, asked, outcomes.append, _SECONDS, environment=environment)
+    if ending is not None:
+        return Trial(ended=f"it {ending.how}\n{ending.output}".strip())
+    (told,) = outcomes
     conflicts: list[Any] = [restored(conflict) for conflict in told["conflicts"]]
     return Trial(restored(told["error"]), tuple(conflicts), untried=told["untried"])

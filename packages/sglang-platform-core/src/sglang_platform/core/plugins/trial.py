@@ -1,16 +1,15 @@
-"""The program of a trial: loads plugins as a launch does, and writes what came of it. Started by `together`."""
+"""The program of a trial: loads plugins as a launch does, and tells what came of it. Started by `together`."""
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from sglang_platform.core.contract.factories import refuse_wrong_answers
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.own_process import Tell
 from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import LaunchRefused, PlatformError, explain
 from sglang_platform.core.ops.fused_op import FusedOp
@@ -19,8 +18,8 @@ from sglang_platform.core.plugins.loading import load_plugins, plugin_conflicts,
 __all__ = ["main"]
 
 
-def main(asked: dict[str, Any]) -> None:
-    """Load, write the outcome, and end at once: threads and exit handlers of plugins have no say."""
+def main(asked: Mapping[str, Any], tell: Tell) -> None:
+    """Load, and tell the outcome."""
     (kind,) = [one for one in KINDS if one.general_group == asked["group"]]
     outcome: dict[str, Any] = {"error": None, "untried": None}
     try:
@@ -28,8 +27,7 @@ def main(asked: dict[str, Any]) -> None:
     except (PlatformError, LaunchRefused) as error:
         outcome["error"] = describe_error(error)
     outcome["conflicts"] = [describe_error(conflict) for conflict in plugin_conflicts(kind)]
-    Path(asked["answer"]).write_text(json.dumps(outcome), encoding="utf-8")
-    os._exit(0)
+    tell(outcome)
 
 
 def _load(kind: PlatformKind, *, with_platform: bool, with_backend: bool) -> str | None:

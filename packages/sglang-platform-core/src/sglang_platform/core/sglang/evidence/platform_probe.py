@@ -8,14 +8,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
-import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.discovery.asking import resolve_obj
+from sglang_platform.core.discovery.own_process import Tell
 from sglang_platform.core.doctor.finding import Finding, describe
 from sglang_platform.core.errors import LaunchRefused
 
@@ -25,23 +23,20 @@ _BACKENDS = "sglang.srt.layers.attention.attention_registry"
 """Where attention backends are registered by name."""
 
 
-def main(path: str, examination: str) -> None:
-    """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error.
+def main(examination: str, tell: Tell) -> None:
+    """Tell the answers.
 
     examination: a function by name, `(platform, origin) -> (findings, names of examined classes)`.
     """
     gc.disable()  # collection takes a third of the time of SGLang's imports, and this process is short-lived
     answers: dict[str, Any] = {"failed": None, "classes": None, "examined": []}
-    with contextlib.redirect_stdout(sys.stderr):
-        try:
-            _ask(answers, examination)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  (what stops the launch of a host is the answer)
-            answers["failed"] = "".join(traceback.format_exception_only(type(error), error)).strip()
-            traceback.print_exc()
-    Path(path).write_text(json.dumps(answers), encoding="utf-8")
-    gc.freeze()  # else Python traverses all objects at exit
+    try:
+        _ask(answers, examination)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (what stops the launch of a host is the answer)
+        answers["failed"] = "".join(traceback.format_exception_only(type(error), error)).strip()
+    tell(answers)
 
 
 def _ask(answers: dict[str, Any], examination: str) -> None:
