@@ -1,4 +1,4 @@
-"""Distributions as the scan finds them: from `entry_points.txt`, or from finders by `importlib_metadata`.
+"""Distributions as the scan finds them, with what their `entry_points.txt` says.
 
 Whether a distribution is shadowed by another one of the same name is decided later, in `scan`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sglang_platform.core.discovery.groups import KNOWN_GROUPS
 
@@ -15,7 +15,6 @@ __all__ = [
     "FoundDistribution",
     "UnreadableMetadata",
     "entry_points",
-    "found_by_finders",
     "may_name_plugins",
     "normalize",
 ]
@@ -33,24 +32,14 @@ def normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-class FoundDistribution:
+class FoundDistribution(NamedTuple):
     """A distribution on the path. It counts even without entry points, since it may shadow one that has some."""
 
-    __slots__ = ("entry_points", "has_metadata", "identity", "name", "path")
-
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        has_metadata: bool | None = None,
-        entry_points: list[tuple[str, str, str]] | None = None,
-        identity: tuple[str | None, str | None] | None = None,
-    ) -> None:
-        self.name = name  # normalised
-        self.path = path
-        self.has_metadata = has_metadata  # None: not checked yet; likewise the identity
-        self.entry_points = entry_points or []  # (group, name, value)
-        self.identity = identity  # (name, version) as the metadata states them
+    name: str
+    """Normalised."""
+    path: str
+    entry_points: list[tuple[str, str, str]]
+    """(group, name, value)."""
 
 
 _MENTION = b"sglang"
@@ -93,41 +82,3 @@ def _parse(text: str) -> Iterator[tuple[str, str, str]]:
             yield group, name.strip(), value.strip()
         elif "sglang" in line.lower():
             raise ValueError(f"the line {line!r} stands before any [group]")
-
-
-def found_by_finders(
-    path: list[str] | None, unreadable: list[UnreadableMetadata]
-) -> Iterator[FoundDistribution]:
-    """Every distribution that `importlib_metadata` finds on `path` (None: on the search path of the process).
-
-    A distribution that cannot be read is added to `unreadable`; the others are still found.
-    """
-    import importlib_metadata
-
-    where: dict[str, Any] = {} if path is None else {"path": path}
-    for distribution in importlib_metadata.distributions(**where):
-        place = str(getattr(distribution, "_path", distribution))
-        try:
-            yield _found(distribution, place)
-        except Exception as error:  # noqa: BLE001  (a foreign finder may raise anything; it is reported)
-            unreadable.append(UnreadableMetadata(place, f"{type(error).__name__}: {error}"))
-
-
-def _found(distribution: Any, place: str) -> FoundDistribution:
-    has_metadata = any(distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
-    name = version = None
-    if has_metadata:
-        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
-    # importlib_metadata's key for equal distributions; not every finder's class has it.
-    key = getattr(distribution, "_normalized_name", None) or normalize(name or place)
-    return FoundDistribution(
-        name=key,
-        path=place,
-        has_metadata=has_metadata,
-        entry_points=[
-            (point.group, point.name, point.value)
-            for point in distribution.entry_points
-            if "sglang" in point.group
-        ],
-        identity=(name, version),
-    )

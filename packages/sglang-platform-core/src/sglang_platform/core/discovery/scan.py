@@ -1,8 +1,8 @@
 """One scan of the installed metadata per process.
 
-Finds the same entry points as `importlib_metadata`, at lower cost: it lists the folders of `sys.path`, reads each
-`entry_points.txt` as bytes, and parses only those that mention sglang. Path entries that are not plain folders and
-foreign finders are left to `importlib_metadata`.
+Finds in the folders of `sys.path` the same entry points as `importlib_metadata`, at lower cost: it reads each
+`entry_points.txt` as bytes, and parses only those that mention sglang. Zip archives and foreign finders are not
+searched; an egg is reported.
 
 Of two distributions with one name the first on the path wins, and one with metadata precedes a leftover folder without,
 as in `importlib_metadata` 9 and later.
@@ -23,7 +23,6 @@ from sglang_platform.core.discovery.distribution import (
     FoundDistribution,
     UnreadableMetadata,
     entry_points,
-    found_by_finders,
     may_name_plugins,
     normalize,
 )
@@ -75,7 +74,7 @@ def scan() -> Scan:
     global _cached
     with _lock:
         if _cached is None:
-            _cached = _scan_process()
+            _cached = scan_paths(sys.path)
         return _cached
 
 
@@ -101,42 +100,24 @@ def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:
     return _first_of_each_name(found, unreadable)
 
 
-def _scan_process() -> Scan:
-    if _has_foreign_finder():
-        unreadable: list[UnreadableMetadata] = []
-        return _first_of_each_name(list(found_by_finders(None, unreadable)), unreadable)
-    return scan_paths(sys.path)
-
-
-def _has_foreign_finder() -> bool:
-    """Whether a finder other than Python's can provide distributions (frozen applications have some)."""
-    for finder in sys.meta_path:
-        if getattr(finder, "find_distributions", None) is None:
-            continue
-        home = finder.__module__ if isinstance(finder, type) else type(finder).__module__
-        if home not in ("_frozen_importlib_external", "importlib_metadata"):
-            return True
-    return False
-
-
 def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[FoundDistribution]:
     """Every distribution in one path entry, in the folder's order; only those that mention sglang are parsed."""
     folder = entry or "."
+    if folder.lower().rstrip("/").endswith(".egg"):
+        text = _read(f"{folder}/EGG-INFO/entry_points.txt", unreadable)
+        if os.path.isfile(folder) or (text is not None and may_name_plugins(text)):
+            unreadable.append(
+                UnreadableMetadata(folder, "an egg is not searched for plugins: install it with pip")
+            )
+        return
     try:
         children = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        children = []
-        plain = not os.path.isfile(folder)  # a file may be a zip archive
+        return
     except OSError as error:
         unreadable.append(UnreadableMetadata(folder, str(error)))
         return
-    else:
-        plain = not folder.lower().rstrip("/").endswith(".egg")
-    infos = [child for child in children if child[-5:].lower() == "-info"]
-    if not plain or any(map(_is_odd, infos)):
-        yield from found_by_finders([entry], unreadable)
-        return
-    for child in infos:
+    for child in children:
         if not child.endswith((".dist-info", ".egg-info")):
             continue
         # The part before the first dash; normalised by regular expression only if needed, to save time.
@@ -144,21 +125,14 @@ def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[Fo
         if "." in name or "__" in name:
             name = normalize(name)
         path = f"{folder}/{child}"
-        distribution = FoundDistribution(name, path)
+        points: list[tuple[str, str, str]] = []
         text = _read(f"{path}/entry_points.txt", unreadable)
         if text is not None and may_name_plugins(text):
             try:
-                distribution.entry_points = entry_points(text)
+                points = entry_points(text)
             except ValueError as error:
                 unreadable.append(UnreadableMetadata(f"{path}/entry_points.txt", str(error)))
-        yield distribution
-
-
-def _is_odd(child: str) -> bool:
-    """Whether a metadata folder's name does not state the distribution's name in the usual way."""
-    if child.endswith((".dist-info", ".egg-info")):
-        return child[0] in ".-"
-    return child.lower().endswith((".dist-info", ".egg-info"))
+        yield FoundDistribution(name, path, points)
 
 
 def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
@@ -204,7 +178,7 @@ def _first_of_each_name(found: list[FoundDistribution], unreadable: list[Unreada
             if rival.entry_points and rival is not winner and rival.path != winner.path:
                 hidden.append(HiddenDistribution(rival.path, winner.path))
         if winner.entry_points:
-            name, version = winner.identity or _identity(winner.path)
+            name, version = _identity(winner.path)
             for group, entry_name, value in winner.entry_points:
                 origin = PluginOrigin(entry_name, name or winner.name, version)
                 records.append(EntryPointRecord(group, entry_name, value, origin))
@@ -213,12 +187,8 @@ def _first_of_each_name(found: list[FoundDistribution], unreadable: list[Unreada
 
 
 def _has_metadata(distribution: FoundDistribution) -> bool:
-    if distribution.has_metadata is None:
-        path = distribution.path
-        distribution.has_metadata = (
-            os.path.exists(f"{path}/METADATA") or os.path.exists(f"{path}/PKG-INFO") or os.path.isfile(path)
-        )
-    return distribution.has_metadata
+    path = distribution.path
+    return os.path.exists(f"{path}/METADATA") or os.path.exists(f"{path}/PKG-INFO") or os.path.isfile(path)
 
 
 def _identity(path: str) -> tuple[str | None, str | None]:
