@@ -47,15 +47,15 @@ def _source(
 DEFECTS = (
     _info(
         "an entry point to a missing function", "pyproject.toml", _ENTRY, 'aurora = "sglang_aurora:activat"',
-        "names 'activat', which the module 'sglang_aurora' does not have", "did you mean 'activate'?", "correct the entry point",
+        "module 'sglang_aurora' has no attribute 'activat'", "correct the entry point",
     ),
     _info(
         "an entry point to a missing module", "pyproject.toml", _ENTRY, 'aurora = "sglang_aurora.activation:activate"',
-        "points to the module 'sglang_aurora.activation', which does not exist", "correct the entry point in sglang-aurora",
+        "No module named 'sglang_aurora.activation'", "correct the entry point",
     ),
     _info(
         "activation answers the class", _INIT, _ANSWER, "from .platform import AuroraPlatform\n\n    return AuroraPlatform",
-        "platform plugin 'aurora' answered with", 'activate() must return "pkg.mod:Class"', "correct sglang_aurora:activate",
+        "platform plugin 'aurora' answered with", 'activate() must return "pkg.mod:Class"', "sglang_aurora/__init__.py:",
     ),
     _info(
         "activation answers a file", _INIT, _ANSWER, 'return "sglang_aurora/platform.py:AuroraPlatform"',
@@ -75,7 +75,7 @@ DEFECTS = (
     ),
     _info(
         "the driver's library is not there", "sglang_aurora/device.py", "import importlib.util\nimport os\n", "import importlib.util\nimport os\n\nimport libaurora_driver\n",
-        "the module 'libaurora_driver' is missing", "sglang-aurora does not declare it", where=Place("sglang_aurora/device.py", "import libaurora_driver"),
+        "install what provides 'libaurora_driver'", where=Place("sglang_aurora/device.py", "import libaurora_driver"),
     ),
     _info(
         "a syntax error", "sglang_aurora/platform.py", "    def warm_up(self):\n", "    def warm_up(self)\n",
@@ -108,7 +108,7 @@ DEFECTS = (
     _info(
         "a platform on a stand-in", "sglang_aurora/compat.py", "from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform",
         "from sglang.srt.platforms.base import PlatformCapabilities, SRTPlatform",
-        "which is not a platform class", "sglang_aurora.compat has a stand-in of its own for SRTPlatform", "doctor --source-only",
+        "which is not a platform class", "sglang_aurora.compat",
     ),
     _source(
         "the group of a draft", "pyproject.toml", _PLATFORMS, '[project.entry-points."sglang.platforms"]',

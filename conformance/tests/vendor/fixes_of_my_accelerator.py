@@ -73,7 +73,7 @@ REPAIRS = (
         "packaging",
         "the entry point of the diffusion runtime names a module that is not there",
         "contract.diffusion_platform_is_created",
-        ("correct the entry point in my-accelerator and install it again",),
+        ("correct the entry point my_accelerator = my_accelerator.diffusion:activate of my-accelerator",),
         (("pyproject.toml", "my_accelerator.diffusion:activate", "my_accelerator.video:activate"),),
     ),
     Repair(

@@ -20,15 +20,15 @@ class Platform(SRTPlatform):
 PLUGIN = f"{TOP}@platform_plugin\ndef activate():\n    return 'dev_cls:Platform'\n"
 
 ENTRY_POINTS = {
-    "dev_plugin": "names a module, not a function",
-    "dev_plugin:": "no object reference",
-    "dev_plugin.activate": "does not exist",
-    "dev_plugin:missing": "names 'missing', which the module 'dev_plugin' does not have",
-    "gone_plugin:activate": "points to the module 'gone_plugin', which does not exist",
-    "dev_cls:Platform": "names the class Platform, not a function",
+    "dev_plugin": "names the module <module 'dev_plugin'",
+    "dev_plugin:": "correct the entry point dev = dev_plugin: of dev-dist",
+    "dev_plugin.activate": "No module named 'dev_plugin.activate'",
+    "dev_plugin:missing": "module 'dev_plugin' has no attribute 'missing'",
+    "gone_plugin:activate": "No module named 'gone_plugin'",
+    "dev_cls:Platform": "names the type <class 'dev_cls.Platform'>, not a function",
     "dev_plugin:VALUE": "names the int 5, not a function",
     "dev_plugin:INSTANCE": "not a function",
-    "dev-plugin:activate": "no object reference",
+    "dev-plugin:activate": "correct the entry point dev = dev-plugin:activate of dev-dist",
 }
 ANSWERS = {
     "'dev_cls:Gone'": "has no attribute 'Gone'",
@@ -38,14 +38,14 @@ ANSWERS = {
     "'dev_cls:Platform\\n'": "must return",
     "''": "must return",
     "b'dev_cls:Platform'": "must return",
-    "True": "return the text if the device is here",
+    "True": "must return",
     "0": "must return",
     "('dev_cls', 'Platform')": "must return",
     "__import__('pathlib').Path('dev_cls.py')": "must return",
     "lambda: 'dev_cls:Platform'": "must return",
-    "__import__('dev_cls').Platform": 'return "dev_cls:Platform", the text',
+    "__import__('dev_cls').Platform": 'return the text "pkg.mod:Class", or None',
     "__import__('dev_cls').Platform()": "must return",
-    "(yield 'dev_cls:Platform')": "write `return`, not `yield`",
+    "(yield 'dev_cls:Platform')": "must return",
     "'dev_cls:function'": "is not a platform class",
     "'dev_cls'": "must return",
 }
@@ -128,7 +128,7 @@ def test_a_wrong_answer(command, answer: str) -> None:
 
 def test_an_async_function(command) -> None:
     _install(command, plugin=PLUGIN.replace("def activate", "async def activate"))
-    _refused(command, "write `def`, not `async def`")
+    _refused(command, "answered with the coroutine")
 
 
 @pytest.mark.sample(16)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from sglang_platform.core.discovery import current
@@ -30,7 +28,7 @@ def _failure(*words: str) -> PluginFailed:
             RuntimeError,
         ),
         ("raise SystemExit(3)", ["SystemExit: 3"], SystemExit),
-        ("import dev_helper_gone", ["'dev_helper_gone' is missing"], ModuleNotFoundError),
+        ("import dev_helper_gone", ["install what provides 'dev_helper_gone'"], ModuleNotFoundError),
         ("from os import nothing_like_it", ["cannot import name 'nothing_like_it'"], ImportError),
         ("class Panic(BaseException): pass\nraise Panic('rust')", ["Panic: rust"], BaseException),
     ],
@@ -64,12 +62,12 @@ def test_the_class_itself_is_no_answer(site) -> None:
 @pytest.mark.parametrize(
     ("entry_point", "words"),
     [
-        ("gone:activate", ["could not be imported", "module 'gone'", "does not exist in this environment"]),
-        ("dev_plugin.inner:activate", ["module 'dev_plugin.inner'", "does not exist"]),
-        ("dev_plugin:activat", ["names 'activat'", "did you mean 'activate'?"]),
-        ("dev_plugin", ["names a module, not a function"]),
+        ("gone:activate", ["could not be imported", "No module named 'gone'", "correct the entry point"]),
+        ("dev_plugin.inner:activate", ["No module named 'dev_plugin.inner'"]),
+        ("dev_plugin:activat", ["module 'dev_plugin' has no attribute 'activat'"]),
+        ("dev_plugin", ["names the module <module 'dev_plugin'"]),
         ("dev_plugin:VALUE", ["names the int 5, not a function"]),
-        ("dev plugin!", ["no object reference"]),
+        ("dev plugin!", ["correct the entry point dev = dev plugin! of dev-dist"]),
     ],
 )
 def test_an_entry_point_that_leads_nowhere(site, entry_point, words) -> None:
@@ -113,28 +111,6 @@ def test_the_first_cause_behind_a_masking_error_is_shown(site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("requires", "module", "words"),
-    [
-        (("dev-runtime>=2",), "dev_runtime", ["pip install 'dev-runtime>=2'"]),
-        (('dev-runtime>=2; extra == "gpu"',), "dev_runtime.core", ["pip install 'dev-dist[gpu]'"]),
-        (("nvidia-ml-py>=12",), "pynvml", ["pip install 'nvidia-ml-py>=12'"]),
-        ((), "zmq_gone", ["pip install zmq_gone", "dev-dist does not declare it"]),
-        (("not a requirement!!",), "dev_runtime", ["pip install dev_runtime"]),
-    ],
-)
-def test_a_missing_dependency_names_the_module_and_what_to_install(
-    site, monkeypatch, requires, module, words
-) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
-    site.platform("dev", f"import {module}", requires=requires)
-    if module == "pynvml":
-        site.module(
-            "dev_plugin", "def activate():\n    raise ModuleNotFoundError('no pynvml', name='pynvml')\n"
-        )
-    _failure(f"the module {module.partition('.')[0]!r} is missing"[:-12], *words)
-
-
-@pytest.mark.parametrize(
     "location", ["dev_plugin_cls:Platform", "dev_plugin_cls.Platform", "dev_plugin_cls:Outer.Inner"]
 )
 def test_both_spellings_of_a_class_are_accepted(site, location) -> None:
@@ -161,8 +137,8 @@ def test_a_dotted_class_in_a_nested_package(site) -> None:
     ("location", "words"),
     [
         ("dev_plugin_gone:Platform", ["No module named 'dev_plugin_gone'"]),
-        ("dev_plugin_cls:Platfrom", ["has no attribute 'Platfrom'", "did you mean 'Platform'?"]),
-        ("dev_plugin_cls.Platfrom", ["'Platfrom'", "did you mean 'Platform'?"]),
+        ("dev_plugin_cls:Platfrom", ["has no attribute 'Platfrom'"]),
+        ("dev_plugin_cls.Platfrom", ["no attribute or submodule 'Platfrom'"]),
         ("dev_driver_older:Platform", ["has no attribute 'dumbs'", "correct dev_driver_older:Platform"]),
         ("dev_plugin_cls.inner.Platform", ["no attribute or submodule 'inner'"]),
         ("dev_broken:Platform", ["ZeroDivisionError", "dev_broken.py:1"]),

@@ -210,7 +210,7 @@ FAULTS = [
         "activate-class",
         "the entry point names the platform's class",
         "PluginFailed",
-        "the entry point 'dev' names the class Platform, not a function",
+        "the entry point 'dev' names the type <class 'dev_cls.Platform'>, not a function",
         distributions=(platform("dev", entry_point="dev_cls:Platform"),),
     ),
     chosen_fault(

@@ -119,7 +119,7 @@ FAULTS = [
         "source-empty",
         "the plugin's module is empty",
         "PluginFailed",
-        "its entry point dev = dev_plugin:activate names 'activate', which the module 'dev_plugin' does not have",
+        "AttributeError: module 'dev_plugin' has no attribute 'activate'",
         {"dev_plugin.py": b""},
     ),
     mod(
@@ -168,7 +168,7 @@ FAULTS = [
         "module-is-folder",
         "the plugin's module is a folder without code",
         "PluginFailed",
-        "its entry point dev = dev_plugin:activate names 'activate', which the module 'dev_plugin' does not have",
+        "AttributeError: module 'dev_plugin' has no attribute 'activate'",
         {"dev_plugin.py": b"", "dev_plugin/notes.txt": b""},
     ),
     mod(

@@ -58,7 +58,7 @@ FAULTS = [
         "general-not-importable",
         "a general plugin's module does not exist",
         "PluginFailed",
-        "points to the module 'log_gone', which does not exist in this environment",
+        "No module named 'log_gone'",
         plugin=LOG,
         distributions=(general("log", "pass", entry_point="log_gone:register"),),
     ),
@@ -66,7 +66,7 @@ FAULTS = [
         "general-dependency",
         "a dependency of a general plugin is not installed",
         "PluginFailed",
-        "pip install 'prometheus-client-gone>=1'",
+        "install what provides 'prometheus_client_gone'",
         plugin=LOG,
         distributions=(
             general("log", "import prometheus_client_gone", requires=("prometheus-client-gone>=1",)),

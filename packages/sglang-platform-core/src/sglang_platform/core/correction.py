@@ -26,7 +26,9 @@ _OURS = ("sglang_platform.core", "sglang_platform.devtools", "sglang_platform.co
 _REFERENCE = "sglang_platform.conformance.reference"
 """The suite's own platform: it is judged as a plugin."""
 _BASES = ("sglang_platform.core", "sglang")
-_LIBRARIES = frozenset({"", "sglang", "torch", "triton", "numpy", *sys.stdlib_module_names})
+_LIBRARIES = frozenset(
+    {"", "sglang", "torch", "triton", "numpy", "importlib_metadata", *sys.stdlib_module_names}
+)
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 

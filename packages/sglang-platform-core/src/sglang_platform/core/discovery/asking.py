@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import ModuleType
@@ -12,7 +10,6 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.correction import place_of_function
 from sglang_platform.core.discovery.contract_version import check_contract_version
-from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.refusals import plugin_failed
@@ -20,13 +17,11 @@ from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import (
     NotAPlatformClass,
-    PlatformError,
     PlatformUnavailable,
     PluginFailed,
     PluginOrigin,
-    explain,
 )
-from sglang_platform.core.spelling import nearest, shown
+from sglang_platform.core.spelling import shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
 
@@ -58,7 +53,7 @@ def ask(
     try:
         function = load_entry_point(record)
         if isinstance(function, type):
-            raise _names_a_class(record, function)
+            raise _no_function(record, function)
         before(function)
         log(__name__).debug("calling %s of %s", record.value, record.origin)  # its last line may be this one
         answer = _call(function, record)
@@ -69,41 +64,23 @@ def ask(
     if answer is None:
         why = "activate() returned None: not on this machine; it gives no reason, as PlatformUnavailable(reason) does"
         return Answer(None, why)
-    if inspect.iscoroutine(answer):
-        answer.close()  # else Python warns that nobody awaited it
     if not isinstance(answer, str) or not LOCATION.fullmatch(answer) or not {".", ":"} & set(answer):
         raise PluginFailed(
             f"platform plugin {record.name!r} answered with {_short(answer)}",
             plugin=record.origin,
             why='activate() must return "pkg.mod:Class", "pkg.mod.Class" or None',
-            fix=f"correct {place_of_function(function) or record.value}: {_way_to_answer(answer)}",
+            fix=f"correct {place_of_function(function) or record.value}: "
+            'return the text "pkg.mod:Class", or None',
         )
     return Answer(str.__str__(answer))
 
 
-def _way_to_answer(answer: Any) -> str:
-    if isinstance(answer, type):
-        return f'return "{answer.__module__}:{answer.__qualname__}", the text'
-    if inspect.iscoroutine(answer) or inspect.isasyncgen(answer):
-        return "write `def`, not `async def`"
-    if inspect.isgenerator(answer):
-        return "write `return`, not `yield`"
-    if answer is True or answer is False:
-        return "return the text if the device is here, and None if not"
-    return 'return the text "pkg.mod:Class", or None'
-
-
-def _names_a_class(record: EntryPointRecord, cls: type) -> PluginFailed:
-    # As in check_contract_version.
-    from sglang_platform.core.contract.source import place_in_brackets
-
+def _no_function(record: EntryPointRecord, loaded: Any) -> PluginFailed:
     return PluginFailed(
-        f"the entry point {record.name!r} names the class {cls.__qualname__}, not a function",
+        f"the entry point {record.name!r} names {_short(loaded)}, not a function",
         plugin=record.origin,
-        why=f"SGLang calls what {record.group} names, and would take the object for the location of a class"
-        + place_in_brackets(cls, ""),
-        fix=f'write a function that returns "{cls.__module__}:{cls.__qualname__}", and name that in '
-        f"{record.origin.distribution}'s entry point",
+        why=f"{record.name} = {record.value} in {record.group}",
+        fix=f"correct the entry point of {record.origin.distribution}: name the function, as in `pkg.mod:function`",
     )
 
 
@@ -132,51 +109,16 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
     except (PlatformUnavailable, KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        raise _load_failure(record, error) from error
+        raise plugin_failed(
+            f"plugin {record.name!r} could not be imported",
+            record.origin,
+            error,
+            fix=f"correct the entry point {record.name} = {record.value} of {record.origin.distribution}, or what it "
+            "imports",
+        ) from error
     if not callable(loaded):
-        what = "a module" if isinstance(loaded, ModuleType) else _short(loaded)
-        raise PluginFailed(
-            f"the entry point {record.name!r} names {what}, not a function",
-            plugin=record.origin,
-            why=f"{record.name} = {record.value} in {record.group}",
-            fix="name the function after a colon: `pkg.mod:function`",
-        )
+        raise _no_function(record, loaded)
     return loaded  # type: ignore[no-any-return]
-
-
-def _load_failure(record: EntryPointRecord, error: BaseException) -> PlatformError:
-    what = f"plugin {record.name!r} could not be imported"
-    if missing_files_behind(error, record.origin.distribution):
-        return plugin_failed(what, record.origin, error)
-    correct = f"correct the entry point in {record.origin.distribution} and install it again"
-    if isinstance(error, ValueError) and record.value in error.args:
-        return PluginFailed(
-            what,
-            plugin=record.origin,
-            why=f"{record.value!r} is no object reference (`pkg.mod:function`)",
-            fix=correct,
-        )
-    module_name, _, attribute = (one.strip() for one in record.value.partition("[")[0].partition(":"))
-    if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-        return PluginFailed(
-            what,
-            plugin=record.origin,
-            why=f"its entry point {record.name} = {record.value} points to the module {error.name!r}, which "
-            "does not exist in this environment",
-            fix=f"{correct}; an editable install needs its source folder to be where it was",
-        )
-    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
-        module, name = error.obj, attribute.partition(".")[0]
-        if module.__name__ == module_name and error.name == name:
-            meant = nearest(name, vars(module))
-            return PluginFailed(
-                what,
-                plugin=record.origin,
-                why=f"its entry point {record.name} = {record.value} names {name!r}, which the module "
-                f"{module_name!r} does not have" + (f"; did you mean {meant!r}?" if meant else ""),
-                fix=correct,
-            )
-    return plugin_failed(what, record.origin, error, fix=f"correct the import of {module_name}")
 
 
 def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
@@ -190,47 +132,22 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        fix = f"correct {location}{_meant(error, location)}"
-        is_its_own = isinstance(error, ModuleNotFoundError) and _is_within(location, error.name)
-        if is_its_own and not missing_files_behind(error, origin.distribution):
-            raise PluginFailed(what, plugin=origin, why=explain(error), fix=fix) from error
-        raise plugin_failed(what, origin, error, fix=fix) from error
+        raise plugin_failed(what, origin, error, fix=f"correct {location}") from error
     allowed = bases()
     if not isinstance(found, type) or not issubclass(found, allowed):
         parents = ", ".join(
             f"{base.__module__}.{base.__qualname__}" for base in getattr(found, "__bases__", ())
         )
         wanted = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in allowed)
-        names = {base.__name__ for base in allowed}
-        stand_in = next((one for one in getattr(found, "__mro__", ()) if one.__name__ in names), None)
-        fix = f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}"
-        if stand_in is not None:
-            parents += f" ({stand_in.__module__} has a stand-in of its own for {stand_in.__name__})"
-            fix = "correct the import in whose place it is taken: `sglang-platform doctor --source-only` says which"
         raise NotAPlatformClass(
             f"plugin {origin.name!r} names {location}, which is not a platform class",
             plugin=origin,
             why=f"it is {_short(found)}"
             + (f" on {parents}" if parents else "")
             + f", not a subclass of {wanted}",
-            fix=fix,
+            fix=f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}",
         )
     return found
-
-
-def _is_within(location: str, module: str | None) -> bool:
-    return f"{location.partition(':')[0]}.".startswith(f"{module}.")
-
-
-def _meant(error: BaseException, location: str) -> str:
-    """A "did you mean" hint if the error is about a name in `location`, else empty."""
-    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType) or error.name is None:
-        return ""
-    lacks = [*error.obj.__name__.split("."), error.name]
-    if re.split("[.:]", location)[: len(lacks)] != lacks:
-        return ""
-    meant = nearest(error.name, vars(error.obj))
-    return f"; did you mean {meant!r}?" if meant else ""
 
 
 def resolve_obj(location: str) -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sglang_platform.core.correction import place_of_function
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.distribution import UnreadableMetadata
 from sglang_platform.core.discovery.groups import KNOWN_GROUPS
 from sglang_platform.core.discovery.kind import PlatformKind
@@ -30,13 +27,10 @@ from sglang_platform.core.errors import (
     cause_chain,
     explain,
 )
-from sglang_platform.core.installed.distributions import requirements
-from sglang_platform.core.installed.files import Unread
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
     "amended",
-    "missing_module_fix",
     "not_found",
     "one_error",
     "plugin_failed",
@@ -47,15 +41,6 @@ __all__ = [
     "refuse_unreadable",
 ]
 
-# Import names that differ from the distribution's name, among the packages that accelerator plugins use.
-_DISTRIBUTION_OF = {
-    "PIL": "pillow",
-    "pynvml": "nvidia-ml-py",
-    "sgl_kernel": "sgl-kernel",
-    "yaml": "PyYAML",
-    "zmq": "pyzmq",
-}
-
 
 def plugin_failed(
     what: str, origin: PluginOrigin, error: BaseException, fix: str | None = None
@@ -64,10 +49,10 @@ def plugin_failed(
     if isinstance(error, ReentrantResolution | ContractError):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
-    missing = None if told else missing_files_behind(error, origin.distribution)
-    if missing is not None:
-        return PluginFailed(what, plugin=origin, why=f"{missing[0]}\n{explain(error)}", fix=missing[1])
-    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
+    if told is None and (missing := _missing_module(error)) is not None:
+        install = f"install what provides {missing!r} (`sglang-platform doctor` finds missing files)"
+        fix = f"{fix}; or {install}" if fix else install
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or fix)
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:
@@ -78,61 +63,9 @@ def amended(error: PlatformError, alternative: str) -> PlatformError:
     return copy
 
 
-def _fix(origin: PluginOrigin, error: BaseException) -> str | None:
-    for link in cause_chain(error):
-        if isinstance(link, ModuleNotFoundError) and link.name and not _is_of_a_loaded_package(link.name):
-            return missing_module_fix(origin, link.name)
-    return None
-
-
-def _is_of_a_loaded_package(module: str) -> bool:
-    """Whether the top-level package is loaded, so that only a submodule is missing. False for namespace packages."""
-    top, _, within = module.partition(".")
-    return bool(within) and getattr(sys.modules.get(top), "__file__", None) is not None
-
-
-def missing_module_fix(origin: PluginOrigin, module: str) -> str:
-    """The fix for a module that the plugin imports and that is not installed: the package to install."""
-    top = module.partition(".")[0]
-    package = _DISTRIBUTION_OF.get(top, top)
-    extra, requirement = _declared(origin, {_folded(top), _folded(package)})
-    if extra:
-        return f"the module {module!r} is missing: pip install '{origin.distribution}[{extra}]'"
-    if requirement:
-        return f"the module {module!r} is missing: pip install '{requirement}'"
-    if top in _DISTRIBUTION_OF:
-        return f"the module {module!r} is missing: pip install {package}"
-    carrier = origin.distribution or "the plugin"
-    return (
-        f"the module {module!r} is missing: install the package that provides it (pip install {package}, if it "
-        f"bears the same name); {carrier} does not declare it"
-    )
-
-
-def _declared(origin: PluginOrigin, names: set[str]) -> tuple[str | None, str | None]:
-    """(extra, requirement) of the plugin's distribution that matches one of `names`; each may be None."""
-    if origin.distribution is None:
-        return None, None
-    import importlib_metadata
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        lines = requirements(origin.distribution)
-    except (importlib_metadata.PackageNotFoundError, Unread):
-        return None, None
-    for line in lines:
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue
-        if _folded(requirement.name) in names:
-            extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", str(requirement.marker or ""))
-            return (extra[1] if extra else None), f"{requirement.name}{requirement.specifier}"
-    return None, None
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _missing_module(error: BaseException) -> str | None:
+    names = (link.name for link in cause_chain(error) if isinstance(link, ModuleNotFoundError))
+    return next(filter(None, names), None)
 
 
 def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.damaged_install import CORE, missing_files_behind
+from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import (
     HookError,
@@ -129,13 +129,10 @@ def refusing_the_launch() -> Iterator[None]:
     except PlatformError as error:
         raise refusal(error) from error
     except Exception as error:
-        why, fix = missing_files_behind(error, None) or (
-            "",
-            f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
-        )
         raise LaunchRefused(
             "core's general plugin failed, and SGLang would serve without any hook",
             plugin=core_origin(),
-            why=f"{why}\n{explain(error)}".strip(),
-            fix=fix,
+            why=explain(error),
+            fix=f"use SGLang {OLDEST} to {NEWEST}, install {CORE} again (`sglang-platform doctor` finds missing "
+            "files), or report this with the traceback",
         ) from error
