@@ -41,7 +41,7 @@ def problems(subject: Subject, ids: Sequence[str]) -> None:
 def _findings(
     name: str, location: str | None, distribution: str | None, starts: bool
 ) -> list[dict[str, Any]]:
-    variables = {**os.environ, "SGLANG_PLATFORM": name}
+    variables = {**os.environ, "SGLANG_PLATFORM": name, "PYTHONSAFEPATH": "1"}  # not from the working folder
     variables.pop("SGLANG_PLATFORM_PLUGIN", None)
     if location is not None:
         variables["SGLANG_PLATFORM_PLUGIN"] = f"{name}={location}"

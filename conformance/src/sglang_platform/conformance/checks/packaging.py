@@ -162,9 +162,9 @@ def one_platform_is_active(subject: Subject) -> None:
 )
 def metadata_is_sound(subject: Subject) -> None:
     """Its metadata can be read, its entry points stand in groups that are read, its requirements are met, and a process
-    that starts in another folder finds its module too."""
+    without the working folder on its path finds its module."""
     installed(subject)
-    read = ("metadata-unreadable", "distribution-hidden", "importable-from-here-only")
+    read = ("metadata-unreadable", "distribution-hidden", "entry-point-nowhere")
     problems(subject, (*read, "group-unread", "version-conflict", "contract-without-plugin"))
 
 

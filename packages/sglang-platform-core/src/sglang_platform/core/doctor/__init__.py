@@ -2,7 +2,6 @@
 
     finding            one finding                          examination    all checks, in order
     discovery          metadata, variables, the decision    entry_points   where `pkg.mod:attribute` leads
-    isolation          importable from one folder only
 
 `sglang-platform-devtools` adds the checks that read sources, through the entry-point group `sglang_platform.doctor`.
 """

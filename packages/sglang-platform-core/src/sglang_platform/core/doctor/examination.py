@@ -15,7 +15,6 @@ from sglang_platform.core.discovery.asking import resolve_obj
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
 from sglang_platform.core.doctor.finding import Finding, worst_first
-from sglang_platform.core.doctor.isolation import examine_isolation
 from sglang_platform.core.doctor.shared_files import examine_shared_files
 from sglang_platform.core.doctor.together import examine_together
 from sglang_platform.core.errors import explain
@@ -37,8 +36,6 @@ def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Fin
     """
     _log.info("asking the platform plugins")
     findings = examine(depth)  # which tells the locations of their classes
-    _log.info("starting an interpreter in another folder")
-    findings += examine_isolation()
     findings += examine_shared_files()
     ends = any(finding.id == "plugin-ended" for finding in findings)
     if start_host and not ends:

@@ -31,8 +31,6 @@ FindingId = Literal[
     "group-unread",
     "group-wrong",
     "entry-point-nowhere",
-    "importable-from-here-only",
-    "isolation-unknown",
     "sources-unread",
     "duplicate-name",
     "contract-version",
@@ -91,7 +89,6 @@ FindingId = Literal[
 
 NOT_LOOKED_AT = frozenset(
     {
-        "isolation-unknown",
         "plugins-untried",
         "sources-unread",
         "platform-class-unread",

@@ -45,11 +45,7 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
     for finding in answer:
         plugin = finding.get("plugin") or {}
         name = str(plugin.get("distribution") or "").lower().replace("_", "-").replace(".", "-")
-        if name != wanted or finding["id"] in (
-            "platform-decided",
-            "importable-from-here-only",
-            "distribution-hidden",
-        ):
+        if name != wanted or finding["id"] in ("platform-decided", "distribution-hidden"):
             continue
         level: Level = finding["severity"]
         place = _place(finding.get("where"), roots)

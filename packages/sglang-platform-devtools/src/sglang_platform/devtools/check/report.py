@@ -93,7 +93,7 @@ def _asked_beside(release: str | None, host: Release) -> list[Remark]:
     return [Remark("installation", "another-release-installed", "note", what, why=why, fix=fix)]
 
 
-_NOT_LOOKED_AT = ("platform-class-unread", "hook-targets-unread", "hook-unclear", "isolation-unknown")
+_NOT_LOOKED_AT = ("platform-class-unread", "hook-targets-unread", "hook-unclear")
 
 
 def _project(path: Path, plugin: PluginSource) -> Project:
