@@ -12,7 +12,6 @@ import pytest
 from sglang_platform.devtools.hook_check.check import CheckedHook, check
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.opening import open_host
-from sglang_platform.devtools.source.tree import SourceTree
 
 BOMB = "\nraise SystemExit('the host was imported')\n"
 """Ends every module, at a place where no name is bound any more."""
@@ -48,19 +47,15 @@ def wheel(tmp_path: Path) -> Wheel:
 
 @pytest.fixture
 def verdict(wheel: Wheel) -> Verdict:
-    """`verdict(target, modules, since=other_modules)`: the row of one target."""
+    """`verdict(target, modules)`: the row of one target."""
 
     def judge(
         target: str | WantedHook,
         modules: Mapping[str, str],
-        since: Mapping[str, str] | None = None,
         entry_points: str = "",
     ) -> CheckedHook:
         wanted = WantedHook(target) if isinstance(target, str) else target
-        earlier: SourceTree | None = None
-        if since is not None:
-            earlier = open_host(str(wheel(since, "1")), {"host"})
-        (row,) = check([wanted], open_host(str(wheel(modules, "2", entry_points)), {"host"}), earlier)
+        (row,) = check([wanted], open_host(str(wheel(modules, "2", entry_points)), {"host"}))
         return row
 
     return judge

@@ -231,15 +231,6 @@ def test_several_homes_are_listed_the_nearest_first(verdict) -> None:
     )
 
 
-def test_what_was_elsewhere_before_is_no_new_home(verdict) -> None:
-    copies = {"host.copy": "def f(): pass"}
-    now = {"host.mod": "", "host.new": "def f(): pass", **copies}
-    row = verdict("host.mod:f", now, since={"host.mod": "def f(): pass", **copies})
-    assert (row.verdict, row.moved_to) == ("moved", ("host.new:f",))
-    row = verdict("host.mod:f", {"host.mod": "", **copies}, since={"host.mod": "def f(): pass", **copies})
-    assert (row.verdict, row.moved_to) == ("missing", ())
-
-
 def test_a_class_of_the_same_name_is_no_new_home_while_the_class_is_there(verdict) -> None:
     sources = {"host.mod": "class A: pass", "host.other": "class A:\n    def f(self): pass"}
     row = verdict("host.mod:A.f", sources)
@@ -263,19 +254,6 @@ def test_a_module_that_moved_as_a_whole_is_followed_whatever_else_has_its_names(
 def test_tests_of_the_host_are_no_new_home(verdict) -> None:
     sources = {"host.mod": "", "host.test.test_mod": "def f(): pass", "host.tests.other": "def f(): pass"}
     assert verdict("host.mod:f", sources).verdict == "missing"
-
-
-def test_a_moved_target_tells_that_its_signature_is_another_one(verdict) -> None:
-    now = {"host.mod": "", "host.new": "def f(x, y): pass"}
-    row = verdict("host.mod:f", now, since={"host.mod": "def f(x): pass"})
-    assert row.verdict == "moved"
-    assert "it takes y, which it requires" in row.notes[0]
-
-
-def test_a_target_that_the_earlier_release_lacked_too_says_so(verdict) -> None:
-    row = verdict("host.mod:g", {"host.mod": ""}, since={"host.mod": ""})
-    assert row.verdict == "missing"
-    assert row.notes == ("host 1 (host-1-py3-none-any.whl) does not have it either",)
 
 
 UNKNOWN = {
@@ -314,16 +292,6 @@ def test_what_the_sources_cannot_tell_is_unknown_and_no_problem(verdict, source,
     row = verdict(target, {"host.__init__": "", "host.mod": source})
     assert (row.verdict, row.is_problem) == ("unknown", False)
     assert why in row.why
-
-
-def test_what_an_earlier_release_defined_itself_is_missing_even_under_a_foreign_base(verdict) -> None:
-    base = "from elsewhere import Base\nclass A(Base):\n"
-    row = verdict(
-        "host.mod:A.run",
-        {"host.mod": base + "    pass"},
-        since={"host.mod": base + "    def run(self): pass"},
-    )
-    assert row.verdict == "missing"
 
 
 def test_a_base_class_of_the_standard_library_is_looked_into(verdict) -> None:

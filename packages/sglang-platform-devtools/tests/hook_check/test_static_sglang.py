@@ -19,10 +19,15 @@ import pytest
 from sglang_platform.devtools.hook_check.check import CheckedHook, check
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.opening import open_host
+from sglang_platform.devtools.upgrade.compare_hooks import HookAnswers
+from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.sides import Sides
 
 DATA = json.loads((Path(__file__).parent / "sglang_targets.json").read_text())
 RELEASES: list[str] = DATA["releases"]
 TARGETS: list[dict[str, Any]] = DATA["targets"]
+PLACE = SourcePlace("hooks.py", 1)
 WHEELS = os.environ.get("SGLANG_PLATFORM_TEST_WHEELS")
 
 
@@ -36,12 +41,13 @@ def wheel(release: str) -> str:
     return str(found[0])
 
 
-def differences(rows: list[CheckedHook], wanted: list[dict[str, Any]], release: str) -> list[str]:
-    """Where the checker and the truth disagree, each with the evidence."""
+def differences(rows: list[CheckedHook], release: str) -> list[str]:
+    """Where the checker and the truth disagree, each with the evidence. What changed since another release exists."""
     found = []
-    for row, target in zip(rows, wanted, strict=True):
+    for row, target in zip(rows, TARGETS, strict=True):
         expected = target["expected"][release]
-        if (row.verdict, list(row.moved_to)) != (expected["verdict"], expected.get("moved_to", [])):
+        verdict = expected["verdict"].replace("changed", "exists")
+        if (row.verdict, list(row.moved_to)) != (verdict, expected.get("moved_to", [])):
             found.append(f"{target['target']}: {row.verdict} {row.why} {row.moved_to}, but {expected}")
     return found
 
@@ -54,12 +60,25 @@ def test_the_truth_covers_what_it_should() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_the_verdicts_on_a_release_are_true(release: str) -> None:
+    rows = check([WantedHook(target["target"]) for target in TARGETS], open_host(wheel(release), {"sglang"}))
+    assert differences(rows, release) == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("written_for", ["0.5.11", "0.5.23"])
-def test_the_verdicts_on_a_release_are_true(release: str, written_for: str) -> None:
-    host, since = open_host(wheel(release), {"sglang"}), open_host(wheel(written_for), {"sglang"})
+def test_what_changed_since_the_release_that_it_was_written_for_is_told(
+    release: str, written_for: str
+) -> None:
+    old, new = (Release(open_host(wheel(one), {"sglang"})) for one in (written_for, release))
     wanted = [target for target in TARGETS if target["written_for"] == written_for]
-    rows = check([WantedHook(target["target"]) for target in wanted], host, since)
-    assert differences(rows, wanted, release) == []
+    hooks = [WantedHook(target["target"]) for target in wanted]
+    answers = HookAnswers(hooks, Sides(old, new))
+    changes = [answers.change(Coupling("hook", one.target, PLACE, hook=one)) for one in hooks]
+    told = [one.target for one in changes if one is not None and one.how == "signature"]
+    assert told == [
+        target["target"] for target in wanted if target["expected"][release]["verdict"] == "changed"
+    ]
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -74,13 +93,8 @@ def test_forty_targets_take_little_time(release: str) -> None:
 
 @pytest.mark.host
 def test_the_verdicts_on_the_installed_release_are_true() -> None:
-    """Without an earlier release to compare with, what is `changed` only exists."""
     release = "0.5.23"
     loaded = {"torch", "sglang"} & set(sys.modules)
     rows = check([WantedHook(target["target"]) for target in TARGETS], open_host(release, {"sglang"}))
     assert {"torch", "sglang"} & set(sys.modules) == loaded
-    alone = json.loads(json.dumps(TARGETS))
-    for target in alone:
-        expected = target["expected"][release]
-        expected["verdict"] = expected["verdict"].replace("changed", "exists")
-    assert differences(rows, alone, release) == []
+    assert differences(rows, release) == []

@@ -1,4 +1,4 @@
-"""changed: against an earlier release, and against the hook that a plugin's source registers."""
+"""changed: the hook that a plugin's source registers does not fit its target."""
 
 from __future__ import annotations
 
@@ -14,111 +14,8 @@ from sglang_platform.core.hooks.call.fit import misfit as misfit_of_functions
 from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.hook_check.check import check
 from sglang_platform.devtools.registrations import WantedHook, WrittenHook
+from sglang_platform.devtools.source.signatures import signature_of, what_differs
 from sglang_platform.devtools.source.tree import SourceTree
-
-SINCE = "since host 1 (host-1-py3-none-any.whl) "
-
-DIFFERENCES = {
-    "one more, required": ("def f(x): pass", "def f(x, y): pass", "it takes y, which it requires"),
-    "one more, optional": ("def f(x): pass", "def f(x, y=1): pass", "it takes y=..."),
-    "one more, by name only": ("def f(x): pass", "def f(x, *, y=1): pass", "it takes y=... (by name only)"),
-    "one less": ("def f(x, y): pass", "def f(x): pass", "it no longer takes y"),
-    "renamed": ("def f(x): pass", "def f(z): pass", "it takes z, which it requires; it no longer takes x"),
-    "a default that is gone": ("def f(x=1): pass", "def f(x): pass", "x=... is x"),
-    "by name only now": ("def f(x, y): pass", "def f(x, *, y): pass", "y is y (by name only)"),
-    "by position only now": ("def f(x, y): pass", "def f(x, /, y): pass", "x is x (by position only)"),
-    "another order": ("def f(x, y): pass", "def f(y, x): pass", "the order of its parameters is y, x"),
-    "takes any keyword": ("def f(x): pass", "def f(x, **more): pass", "it takes **more"),
-    "takes no more positions": ("def f(*args): pass", "def f(): pass", "it no longer takes *args"),
-    "async": ("def f(): pass", "async def f(): pass", "it was a function, and is an async function"),
-    "a generator": ("def f(): pass", "def f(): yield 1", "it was a function, and is a generator"),
-    "no class any more": ("class f: pass", "def f(): pass", "it was a class, and is a function"),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "why"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_what_differs_from_the_earlier_release_is_told(verdict, before, after, why) -> None:
-    caller = "\ndef g(): f()"
-    row = verdict("host.mod:f", {"host.mod": after + caller}, since={"host.mod": before + caller})
-    assert (row.verdict, row.why, row.is_problem) == ("changed", SINCE + why, True)
-
-
-KINDS = {
-    "a property": (
-        "def m(self): pass",
-        "@property\n    def m(self): pass",
-        "it was a function, and is a property",
-    ),
-    "a class method": ("def m(self): pass", "@classmethod\n    def m(self): pass", "and is a class method"),
-    "a static method": (
-        "@classmethod\n    def m(x): pass",
-        "@staticmethod\n    def m(x): pass",
-        "a static method",
-    ),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "why"), KINDS.values(), ids=KINDS)
-def test_another_kind_of_method_is_a_change(verdict, before, after, why) -> None:
-    text = "class A:\n    {}\ndef g(a: A): a.m()"
-    now, then = {"host.mod": text.format(after)}, {"host.mod": text.format(before)}
-    row = verdict("host.mod:A.m", now, since=then)
-    assert row.verdict == "changed"
-    assert why in row.why
-
-
-ALIKE = {
-    "annotations": ("def f(x): pass", "def f(x: int = 1 if True else 2) -> str: pass", "def f(x=1): pass"),
-    "the values of defaults": ("def f(x=1): pass", "def f(x=2): pass", None),
-    "the body": ("def f(x): pass", "def f(x):\n    return [y for y in x]", None),
-    "a generator inside": ("def f(x): pass", "def f(x):\n    def inner(): yield 1\n    return inner()", None),
-    "a decorator": ("def f(x): pass", "@traced\ndef f(x): pass", None),
-    "a setter": (None, None, None),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "instead"), ALIKE.values(), ids=ALIKE)
-def test_what_a_caller_cannot_see_is_no_change(verdict, before, after, instead) -> None:
-    if before is None:
-        before = "class A:\n    @property\n    def f(self): pass"
-        after = before + "\n    @f.setter\n    def f(self, value): pass"
-        target = "host.mod:A.f"
-    else:
-        before, target = instead or before, "host.mod:f"
-    caller = "\ndef g(a): f() or a.f or A()"
-    row = verdict(target, {"host.mod": after + caller}, since={"host.mod": before + caller})
-    assert row.verdict == "exists"
-
-
-def test_a_class_is_compared_by_its_initializer_wherever_it_is_written(verdict) -> None:
-    text = "class B:\n    def __init__(self{}): pass\nclass A(B): pass\ndef g(): A()"
-    now, then = {"host.mod": text.format(", size")}, {"host.mod": text.format("")}
-    row = verdict("host.mod:A", now, since=then)
-    assert (row.verdict, row.why) == ("changed", SINCE + "for __init__, it takes size, which it requires")
-
-
-def test_a_change_is_seen_through_re_exports_and_moves(verdict) -> None:
-    then = {"host.mod": "def f(x): pass\ndef g(): f(1)"}
-    now = {"host.mod": "from host.new import f2 as f\ndef g(): f(1)", "host.new": "def f2(x, y): pass"}
-    row = verdict("host.mod:f", now, since=then)
-    assert (row.verdict, row.defined_at) == ("changed", "host.new:f2")
-
-
-def test_a_value_in_the_place_of_a_function_is_not_judged(verdict) -> None:
-    then = {"host.mod": "def f(x): pass\ndef g(): f(1)"}
-    assert (
-        verdict("host.mod:f", {"host.mod": "f = TABLE.extend\ndef g(): f(1)"}, since=then).verdict == "exists"
-    )
-
-
-def test_a_target_that_the_earlier_release_lacked_is_noted(verdict) -> None:
-    row = verdict("host.mod:f", {"host.mod": "def f(): pass\ndef g(): f()"}, since={"host.mod": ""})
-    assert (row.verdict, row.notes) == ("exists", ("host 1 (host-1-py3-none-any.whl) does not have it",))
-
-
-def test_a_change_is_told_before_a_bypass(verdict) -> None:
-    row = verdict("host.mod:f", {"host.mod": "def f(x): pass"}, since={"host.mod": "def f(): pass"})
-    assert row.verdict == "changed"
 
 
 def written(source: str, type_: HookType) -> WrittenHook:
@@ -310,25 +207,16 @@ def test_the_verdict_is_the_one_that_the_engine_gives_to_the_real_functions(targ
 @settings(max_examples=200, deadline=None)
 @given(before=parameters(), after=parameters())
 def test_a_difference_is_told_exactly_where_inspect_sees_one(before, after) -> None:
-    def shape(text: str) -> list[object]:
+    def shape(text: str) -> tuple[list[object], list[object]]:
+        """The ordered parameters, and the keyword-only ones, which have no order."""
         made: dict[str, object] = {}
         exec(f"def f({text}): pass", made)
-        found = inspect.signature(made["f"]).parameters.values()
-        return [(one.name, one.kind, one.default is one.empty) for one in found]
+        found = [
+            (one.name, one.kind, one.default is one.empty)
+            for one in inspect.signature(made["f"]).parameters.values()
+        ]
+        by_name = [one for one in found if one[1] is inspect.Parameter.KEYWORD_ONLY]
+        return [one for one in found if one not in by_name], sorted(by_name, key=str)
 
-    def host(text: str) -> SourceTree:
-        source = f"def f({text}): pass\ndef g(): f()\n".encode()
-        return SourceTree("host", {"host/mod.py": "host.mod"}, lambda _: source)
-
-    (row,) = check([WantedHook("host.mod:f")], host(after), host(before))
-    # keyword-only parameters have no order
-    by_name = [
-        sorted((one for one in shape(text) if one[1] is inspect.Parameter.KEYWORD_ONLY), key=str)
-        for text in (before, after)
-    ]
-    others = [
-        [one for one in shape(text) if one[1] is not inspect.Parameter.KEYWORD_ONLY]
-        for text in (before, after)
-    ]
-    same = by_name[0] == by_name[1] and others[0] == others[1]
-    assert (row.verdict == "changed") is not same
+    old, new = (signature_of(ast.parse(f"def f({text}): pass").body[0].args) for text in (before, after))
+    assert (what_differs(old, new) is not None) is (shape(before) != shape(after))

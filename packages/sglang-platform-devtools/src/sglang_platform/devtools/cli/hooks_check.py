@@ -50,10 +50,6 @@ def check(
             autocompletion=complete,
         ),
     ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", help="The release the hooks were written for, given as for --host."),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check hook targets against a release of the host by reading its sources. Nothing is imported or run.
@@ -61,8 +57,8 @@ def check(
     With no target and no plugin given: the hooks of the installed plugins, on this project's registry and on SGLang's,
     and what they write into SGLang's modules past both.
 
-    exists: a hook takes effect. changed: the signature differs from --since, or the hook does not fit. bypassed: no
-    caller reaches it. moved: another module defines it. missing: nothing does. unknown: the sources do not tell.
+    exists: a hook takes effect. changed: the hook does not fit. bypassed: no caller reaches it. moved: another module
+    defines it. missing: nothing does. unknown: the sources do not tell.
 
     Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
     """
@@ -76,8 +72,7 @@ def check(
             tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
             packages = {_HOST} if _HOST in tops or not tops else tops
             source = open_host(host, packages)
-            earlier = open_host(since, packages) if since is not None else None
-            rows = check_hooks(wanted, source, earlier)
+            rows = check_hooks(wanted, source)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
@@ -85,7 +80,6 @@ def check(
         print_json(
             {
                 "host": source.label,
-                "since": earlier.label if earlier is not None else None,
                 "targets": [describe(row) for row in rows],
                 "unread": list(unread),
                 "stand_ins": list(stand_ins),

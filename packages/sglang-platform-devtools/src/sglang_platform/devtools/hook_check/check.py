@@ -13,7 +13,6 @@ The parts:
 
 from __future__ import annotations
 
-import ast
 import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -22,7 +21,6 @@ from sglang_platform.core.hooks.targets import Target, parse
 from sglang_platform.core.installed.address import Address, nearest
 from sglang_platform.core.spelling import nearest as similar
 from sglang_platform.devtools.hook_check.callers import Callers
-from sglang_platform.devtools.hook_check.difference import difference
 from sglang_platform.devtools.hook_check.fit import misfit
 from sglang_platform.devtools.hook_check.moved import search
 from sglang_platform.devtools.hook_check.on_host import (
@@ -88,14 +86,11 @@ def _last(target: str) -> str:
     return target.replace(":", ".").rpartition(".")[2]
 
 
-def check(
-    hooks: Iterable[WantedHook], host: SourceTree, since: SourceTree | None = None
-) -> list[CheckedHook]:
+def check(hooks: Iterable[WantedHook], host: SourceTree) -> list[CheckedHook]:
     """One row per hook, in order.
 
     ``exists``    the module has the attribute, and a caller can reach it
-    ``changed``   the hook cannot take the target's arguments; or, against `since`, its parameters or kind differ. A
-                  class is compared by its written `__init__`; annotations and the values of defaults are not compared
+    ``changed``   the hook does not fit: it cannot take the target's arguments, or gives another number of values
     ``bypassed``  it exists, and no caller reaches it
     ``moved``     the module lacks it; the same qualified name is defined in another module
     ``missing``   the module lacks it, and no other module defines its name
@@ -105,18 +100,15 @@ def check(
     """
     wanted = [(one, parse(one.target)) for one in hooks]
     _log.info("checking %d hooks on %s", len(wanted), host.label)
-    checker = _Checker(host, since)
+    checker = _Checker(host)
     with without_collecting():
         return [checker.row(one, target) for one, target in wanted]
 
 
 class _Checker:
-    def __init__(self, host: SourceTree, since: SourceTree | None) -> None:
-        self._host, self._since = host, since
-        outside = Lookup(Environment())
-        self._lookup = Lookup(host, outside)
-        self._earlier = Lookup(since, outside) if since is not None else None
-        self._earlier_label = since.label if since is not None else ""
+    def __init__(self, host: SourceTree) -> None:
+        self._host = host
+        self._lookup = Lookup(host, Lookup(Environment()))
         self._callers = Callers(host, self._lookup)
 
     def row(self, wanted: WantedHook, target: Target) -> CheckedHook:
@@ -130,57 +122,25 @@ class _Checker:
         if isinstance(answer, Absent):
             return self._lost(wanted, target, address, answer)
         if isinstance(answer, Unsure):
-            earlier = self._before(target)
-            if isinstance(earlier, Definition) and earlier.nodes:
-                why = f"{self._earlier_label} defines it, no class or module of this release does"
-                return self._lost(wanted, target, address, Absent(why))
             return CheckedHook(wanted, "unknown", answer.why)
         return self._found(wanted, target, answer)
-
-    def _before(self, target: Target) -> Definition | None:
-        """The target in the earlier release."""
-        if self._earlier is None or self._since is None:
-            return None
-        address = _split(target, self._since)
-        answer = self._earlier.find(address) if isinstance(address, Address) else None
-        return answer if isinstance(answer, Definition) else None
 
     def _lost(
         self, wanted: WantedHook, target: Target, address: Address | None, absent: Absent
     ) -> CheckedHook:
-        earlier = self._before(target)
         unclear = address is None or (
             target.module is None and absent.holder is None and len(address.path) > 1
         )
-        lost = self._guess(target, earlier) if unclear or address is None else address
-        found = search(self._host, self._lookup, lost, absent.holder, self._earlier)
-        notes = []
-        if self._earlier is not None and earlier is None:
-            notes.append(f"{self._earlier_label} does not have it either")
+        lost = _guess(target) if unclear or address is None else address
+        found = search(self._host, self._lookup, lost, absent.holder, None)
         if found.homes:
-            home = self._lookup.find(found.homes[0])
-            if isinstance(home, Definition) and earlier is not None:
-                change = self._difference(earlier, home)
-                notes += [f"its signature is another one there: {change}"] if change else []
-            homes = tuple(map(str, found.homes))
-            return CheckedHook(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
+            return CheckedHook(wanted, "moved", absent.why, moved_to=tuple(map(str, found.homes)))
         why = "; ".join(one for one in (absent.why, found.why) if one)
         names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
         if wanted.written and not names:
             why = f"{why}: a name of the plugin's own, as far as can be told"
             return CheckedHook(wanted, "unknown", why, is_new=True)
-        return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
-
-    def _guess(self, target: Target, earlier: Definition | None) -> Address:
-        """The address of a target whose module is gone: as written, as in the earlier release, or by capitalisation."""
-        parts = target.key.split(".")
-        if target.module is not None:
-            return Address(target.module, target.path)
-        if earlier is not None:
-            count = len(parts) - len((earlier.via or (earlier.address,))[0].path)
-        else:
-            count = next((i for i, part in enumerate(parts[:-1]) if part[:1].isupper()), len(parts) - 1)
-        return Address(".".join(parts[:count]), tuple(parts[count:]))
+        return CheckedHook(wanted, "missing", why, nearest=names)
 
     def _found(self, wanted: WantedHook, target: Target, definition: Definition) -> CheckedHook:
         row = CheckedHook(
@@ -192,14 +152,6 @@ class _Checker:
             row = self._fitted(row, wanted.hook, target, definition)
             if row.verdict != "exists":
                 return row
-        if self._earlier is not None:
-            earlier = self._before(target)
-            if earlier is None:
-                row = row._replace(notes=(*row.notes, f"{self._earlier_label} does not have it"))
-            else:
-                change = self._difference(earlier, definition)
-                if change is not None:
-                    return row._replace(verdict="changed", why=f"since {self._earlier_label} {change}")
         bypass = self._callers.bypass(definition)
         if bypass is None:
             return row
@@ -234,19 +186,14 @@ class _Checker:
             row = row._replace(notes=(*row.notes, note))
         return row
 
-    def _difference(self, old: Definition, new: Definition) -> str | None:
-        if (
-            isinstance(old.node, ast.ClassDef)
-            and isinstance(new.node, ast.ClassDef)
-            and self._earlier is not None
-        ):
-            before = self._earlier.find(_initializer(old.address))
-            after = self._lookup.find(_initializer(new.address))
-            if isinstance(before, Definition) and isinstance(after, Definition):
-                change = difference(before, after)
-                return None if change is None else f"for __init__, {change}"
-            return None
-        return difference(old, new)
+
+def _guess(target: Target) -> Address:
+    """The address of a target whose module is gone: as written, or by capitalisation."""
+    if target.module is not None:
+        return Address(target.module, target.path)
+    parts = target.key.split(".")
+    count = next((i for i, part in enumerate(parts[:-1]) if part[:1].isupper()), len(parts) - 1)
+    return Address(".".join(parts[:count]), tuple(parts[count:]))
 
 
 def _split(target: Target, host: SourceTree) -> Address | Absent:
@@ -261,10 +208,6 @@ def _split(target: Target, host: SourceTree) -> Address | Absent:
         where = f"the package {above!r} has" if above else f"{host.label} has"
         return Absent(f"{where} no module {parts[count]!r}", tuple(prefix + name for name in close))
     return Address(".".join(parts[:count]), tuple(parts[count:]))
-
-
-def _initializer(address: Address) -> Address:
-    return Address(address.module, (*address.path, "__init__"))
 
 
 def _notes(definition: Definition) -> list[str]:

@@ -2,75 +2,106 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 from collections.abc import Sequence
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.hooks.targets import parse
+from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.hook_check.check import CheckedHook, check
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.answers import Definition
+from sglang_platform.devtools.source.answers import Definition, Unsure
+from sglang_platform.devtools.source.signatures import FunctionNode, signature_of, what_differs
 from sglang_platform.devtools.upgrade.compare_names import side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
+from sglang_platform.devtools.upgrade.release import Release
 from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
+from sglang_platform.devtools.upgrade.shapes import kind_of_function, kind_of_member
 from sglang_platform.devtools.upgrade.sides import Sides
 
 __all__ = ["HookAnswers"]
-
-_GOOD = ("exists",)
 
 
 class HookAnswers:
     """The hook check's rows for all hooks of a plugin on both releases, computed on first use."""
 
     def __init__(self, hooks: Sequence[WantedHook], sides: Sides) -> None:
-        self._hooks, self._sides = list(hooks), sides
-        self._rows: dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]] | None = None
+        self._hooks, self._sides = [one for one in hooks if _parses(one)], sides
+
+    @functools.cached_property
+    def _rows(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook]]:
+        """For each hook: the row on the older release, and on the newer."""
+        old, new = self._sides.old.tree, self._sides.new.tree
+        rows = zip(check(self._hooks, old), check(self._hooks, new), strict=True)
+        return {before.wanted: (before, after) for before, after in rows}
 
     def change(self, coupling: Coupling) -> CouplingChange | None:
         """The change between the releases; None if the hook had the same problem before."""
         wanted, sides = coupling.hook, self._sides
-        if wanted is None:
+        rows = self._rows.get(wanted) if wanted is not None else None
+        if wanted is None or rows is None:
             return None
-        rows = self._all().get(wanted)
-        if rows is None:
-            return None
-        before, after, since = rows
+        before, after = rows
         if before.verdict in ("missing", "moved", "unknown"):
             return None  # not for the older release
-        old, new = sides.find(wanted.target.replace(":", "."))
-        found = [side_of(sides.old, old), side_of(sides.new, new)]
-        verdict: Verdict
-        how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "signature")
+        dotted = wanted.target.replace(":", ".")
+        old, new = sides.find(dotted)
+        was, now = side_of(sides.old, old), side_of(sides.new, new)
+        if after.verdict == "exists":
+            what = self._difference(dotted)
+            fix = "nothing: the hook goes with both"
+            return change_of(coupling, "fits", "signature", what, was, now, fix) if what else None
         if after.is_new:
-            module, _, name = wanted.target.replace(":", ".").rpartition(".")
-            how, verdict = "gone", "breaks"
+            module, _, name = dotted.rpartition(".")
             what = f"it is gone: {module} has no {name!r} any more, and nothing of the host calls what is written there"
-            fix = _instead(after, found[1])
-        elif after.verdict in ("exists", "unknown"):
-            if since.verdict != "changed":
-                return None
-            what, verdict, fix = since.why, "fits", "nothing: the hook goes with both"
-        elif (after.verdict, _plight(after)) == (before.verdict, _plight(before)):
+            return change_of(coupling, "breaks", "gone", what, was, now, _instead(after, now))
+        if after.verdict in ("moved", "unknown"):
+            after = self._followed(dotted, after)
+        if (after.verdict, _plight(after)) == (before.verdict, _plight(before)) or after.verdict == "unknown":
             return None
-        else:
-            what, verdict = after.why, "breaks" if wanted.required else "look"
-            fix = _instead(after, found[1])
-        if after.moved_to and found[1] is None:
-            homes = [sides.new.find(one.replace(":", ".")) for one in after.moved_to[:1]]
-            found[1] = next((side_of(sides.new, one) for one in homes if isinstance(one, Definition)), None)
-        return change_of(coupling, verdict, how, what, found[0], found[1], fix)
+        if after.moved_to and now is None:
+            now = side_of(sides.new, sides.new.find(after.moved_to[0].replace(":", ".")))
+        verdict: Verdict = "breaks" if wanted.required else "look"
+        how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "signature")
+        return change_of(coupling, verdict, how, after.why, was, now, _instead(after, now))
 
-    def _all(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]]:
-        """For each changed hook: the row on the older release, on the newer, and on the newer since the older."""
-        if self._rows is None:
-            self._rows = {}
-            old, new = self._sides.old.tree, self._sides.new.tree
-            compared = check([one for one in self._hooks if _parses(one)], new, old)
-            changed = [one for one in compared if one.verdict not in _GOOD]
-            wanted = [one.wanted for one in changed]
-            for rows in zip(check(wanted, old), check(wanted, new), changed, strict=True):
-                self._rows[rows[0].wanted] = rows
-        return self._rows
+    def _followed(self, dotted: str, after: CheckedHook) -> CheckedHook:
+        """The newer release's row of a target that it does not show, with what the older release tells: a module that
+        already defined the name there is no new home, and what the older release defines cannot be unclear."""
+        old, new = self._sides.find(dotted)
+        if after.verdict == "unknown":
+            if not isinstance(old, Definition) or not old.nodes or not isinstance(new, Unsure):
+                return after
+            why = f"{self._sides.old.label} defines it, no class or module of {self._sides.new.label} does"
+            after = after._replace(why=why)
+        address = self._sides.old.address(dotted)
+        homes = self._sides.moved_to(address) if address is not None else ()
+        return after._replace(verdict="moved" if homes else "missing", moved_to=tuple(map(str, homes)))
+
+    def _difference(self, dotted: str) -> str | None:
+        """The change of a target's kind or parameters; None without one. A class is compared by its `__init__`;
+        annotations, the values of defaults, and values are not compared."""
+        old, new = self._sides.find(dotted)
+        if not isinstance(old, Definition) or not isinstance(new, Definition):
+            return None
+        was, now = _kind(self._sides.old, old), _kind(self._sides.new, new)
+        if was is not None and now is not None and was != now:
+            return f"it was {was}, and is {now}"
+        if isinstance(old.node, ast.ClassDef):
+            change = self._difference(f"{dotted}.__init__")
+            return f"for __init__, {change}" if change else None
+        if isinstance(old.node, FunctionNode) and isinstance(new.node, FunctionNode):
+            return what_differs(signature_of(old.node.args), signature_of(new.node.args))
+        return None
+
+
+def _kind(release: Release, found: Definition) -> str | None:
+    """The kind of a function, method or class in words; None for a value."""
+    kind, path = kind_of_function(found.node), found.address.path
+    owner = release.class_at(Address(found.address.module, path[:-1])) if kind and len(path) > 1 else None
+    member = owner.find(path[-1]) if owner is not None else None
+    return kind_of_member(member) if member is not None else kind
 
 
 def _plight(row: CheckedHook) -> str:
