@@ -1,42 +1,26 @@
-"""Finds out whether anything in a host reaches a hooked attribute, from how the sources use its name.
+"""Finds out whether a host names a definition anywhere else, so that something may reach it there.
 
-A hook replaces an attribute once its module has run. It is bypassed if nothing reads the attribute after that: no code
-names it, or the only uses are in its own module during import (an entry of a table, an argument of a decorator, a
-default), or under ``if __name__ == "__main__"``, which runs in a second copy of the module. Doubtful uses count as
-callers: any attribute of a method's name on any object, any string that spells it.
+Every other mention of the name counts as a caller, in strings and tables as well. Comments on lines of their own, names
+in backticks, paths of URLs, and other definitions of that name do not.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import re
 
 from sglang_platform.core.installed.address import Address
-from sglang_platform.devtools.hook_check.foreign_bases import has_foreign_base
-from sglang_platform.devtools.hook_check.text_search import TextSearch
-from sglang_platform.devtools.hook_check.uses import MAIN, Use, Uses, uses_in
-from sglang_platform.devtools.source.answers import Absent, Definition
-from sglang_platform.devtools.source.imports import ImportedNames
+from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.scope import DefinitionNode
 from sglang_platform.devtools.source.tree import SourceTree
+from sglang_platform.devtools.source.values import shortened
 
-__all__ = ["Bypass", "Callers"]
+__all__ = ["Callers"]
 
-
-class Bypass(NamedTuple):
-    """Why no caller reaches an attribute. `held`: something keeps a reference to the original, which may be found."""
-
-    why: str
-    held: bool
-
-
-class Read(NamedTuple):
-    """The uses in one module, and the names that its imports bind."""
-
-    uses: Uses
-    imported: ImportedNames
+_Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_FORMATTED = re.compile(rb"""getattr\(\s*[\w.]+,\s*(f?)(["'])([^"'\n]*)\2(\s*\+)?""")
+"""``getattr(thing, f"handle_{kind}")``, ``getattr(thing, "handle_" + kind)``"""
 
 
 class Callers:
@@ -44,162 +28,63 @@ class Callers:
 
     def __init__(self, host: SourceTree, lookup: Lookup) -> None:
         self._host, self._lookup = host, lookup
-        self._text = TextSearch(host)
-        self._read: dict[str, Read] = {}
+        self._patterns: list[re.Pattern[str]] | None = None
 
-    def bypass(self, definition: Definition) -> Bypass | None:
-        """Why no caller reaches the attribute; None if one does or may."""
-        home, path = definition.address
-        module, name = self._host.module(home), path[-1]
+    def bypass(self, definition: Definition) -> str | None:
+        """Why no caller reaches the definition; None if one does or may."""
+        node, name = definition.node, definition.address.path[-1]
         is_special = name.startswith("__") and name.endswith("__")  # Python itself calls it
-        if module is None or not definition.nodes or is_special:
+        if not isinstance(node, _Node) or is_special or self._has_bases(definition):
             return None
-        if len(path) > 1:
-            return self._of_method(module, definition)
-        early = self._only_early_uses(module, definition)
-        if early is None or (not early and _has_bases(definition)):
+        if self._is_named(definition, name) or self._is_put_together(name):
             return None
-        return _explained(early)
+        why = "nothing in the host names it but its definition"
+        kept = [f"`@{shortened(ast.unparse(one), 70)}`" for one in node.decorator_list]
+        return f"{why}; the original may be kept by {', '.join(kept)}" if kept else why
 
-    def _of_method(self, module: Module, definition: Definition) -> Bypass | None:
-        name, path = definition.address.path[-1], definition.address.path
-        owner = self._lookup.find(Address(module.name, path[:-1]))
-        if not isinstance(owner, Definition) or has_foreign_base(self._lookup, owner):
-            return None  # a base class of another distribution may call it
-        unused = self._class_is_unused(module, owner)
-        if unused is not None:
-            return unused
-        if self._text.calls_method(name, near=module.name):
-            return None
-        uses = self._reading(module).uses
-        own = _not_inside(definition, [*uses.attributes.get(name, ()), *uses.strings.get(name, ())])
-        if any(use.late for use in own):
-            return None
-        if any(self._accesses(other, name) for other in self._others(module, name)):
-            return None
-        if self._text.puts_together(name):
-            return None
-        return _explained([*own, *(use for use in uses.names.get(name, ()) if not use.late)])
+    def _has_bases(self, definition: Definition) -> bool:
+        """True for a class with bases and for its methods: a scan of subclasses or a base may reach them unnamed."""
+        module, path = definition.address
+        found = [definition, self._lookup.find(Address(module, path[:-1]))] if path[1:] else [definition]
+        nodes = [node for one in found if isinstance(one, Definition) for node in one.nodes]
+        return any(isinstance(node, ast.ClassDef) and (node.bases or node.keywords) for node in nodes)
 
-    def _class_is_unused(self, module: Module, owner: Definition) -> Bypass | None:
-        """The bypass of a method whose class is unused; None if the class is used, or may be found by its bases."""
-        if len(owner.address.path) > 1 or _has_bases(owner):
-            return None
-        early = self._only_early_uses(module, owner)
-        if early is None or not all(map(_is_main, early)):
-            return None
-        return Bypass(f"of its class {owner.address.path[0]}: {_explained(early).why}", False)
-
-    def _only_early_uses(self, module: Module, definition: Definition) -> Sequence[Use] | None:
-        """The uses of a module-level name, if all are in its module during import; None if there may be others."""
-        name = definition.address.path[0]
-        if self._text.imports_name(module.name, name) or self._text.is_command(module.name, name):
-            return None
-        uses = self._reading(module).uses
-        own = _not_inside(definition, [*uses.names.get(name, ()), *uses.strings.get(name, ())])
-        if any(use.late for use in own):
-            return None
-        may_import = self._may_import(module.name, name)
-        if any(
-            self._imports(other, module.name, name)
-            for other in self._others(module, name)
-            if may_import(other)
-        ):
-            return None
-        return None if self._text.puts_together(name) else own
-
-    def _others(self, module: Module, name: str) -> Iterable[str]:
-        """The other modules of the host whose text has the name."""
-        return (other for other in self._host.containing(name.encode()) if other != module.name)
-
-    def _may_import(self, home: str, name: str) -> _MayImport:
-        homes = self._text.star_importers(home)
-        packages = tuple(f"{one}." for one in homes if self._host.is_package(one))
-        words = [one.rpartition(".")[2].encode() for one in homes]
-        words += [word.encode() for word in (f'"{name}"', f"'{name}'", f'.{name}"', f':{name}"')]
-        return _MayImport(self._host, packages, words)
-
-    def _accesses(self, other: str, name: str) -> bool:
-        """True if another module accesses an attribute of this name, or spells it in a string."""
-        module = self._host.module(other)
-        if module is None:
+    def _is_named(self, definition: Definition, name: str) -> bool:
+        """True if code or the host's entry points have the name outside its definition."""
+        spelled = rf"(?<!\w){name}(?!\w)"
+        if re.search(spelled, self._host.entry_points):
             return True
-        uses, imported = self._reading(module)
-        return name in uses.strings or any(
-            not self._is_of_a_module(imported.meaning(use.prefix or ()))
-            for use in uses.attributes.get(name, ())
-        )
-
-    def _is_of_a_module(self, prefix: str | None) -> bool:
-        """True if the prefix of an attribute is a module, so that the attribute is not a method."""
-        return prefix is not None and (self._host.has(prefix) or not self._host.has(prefix.split(".")[0]))
-
-    def _imports(self, other: str, home: str, name: str) -> bool:
-        """True if another module imports the name, accesses it on a module that has it, or spells it in a string."""
-        module = self._host.module(other)
-        if module is None:
-            return True
-        uses, imported = self._reading(module)
-        if name in uses.strings:
-            return True
-        for one in imported.from_imports:
-            takes = one.name == name or (one.name == "*" and name in uses.names)
-            if takes and self._is_same(one.module, name, home):
-                return True
-        for use in uses.attributes.get(name, ()):
-            meaning = imported.meaning(use.prefix or ())
-            if meaning is not None and self._is_same(meaning, name, home):
-                return True
-            if meaning is None and use.prefix not in (("self",), ("cls",)):
-                return True  # an attribute of an object that may be the module
+        home = definition.address.module
+        passed_over = rf"^[ \t]*#.*|`{name}`|(?<![\w)\]])/{name}\b|\b(?:def|class) {name}\b"
+        mention = re.compile(f"{passed_over}|({spelled})".encode(), re.M)
+        for module in self._host.containing(name.encode(), near=home):
+            text = self._host.text(module)
+            own = definition.nodes if module == home else ()
+            for match in mention.finditer(text):
+                line = text.count(b"\n", 0, match.start()) + 1
+                if match[1] and not any(_first_line(node) <= line <= (node.end_lineno or 0) for node in own):
+                    return True
         return False
 
-    def _is_same(self, module: str, name: str, home: str) -> bool:
-        """True if `module.name` is, or may be, the definition in `home`."""
-        if module == home or not self._host.has(module):
-            return module == home
-        found = self._lookup.find(Address(module, (name,)))
-        if isinstance(found, Definition):
-            return found.address == Address(home, (name,))
-        return not isinstance(found, Absent)
-
-    def _reading(self, module: Module) -> Read:
-        if module.name not in self._read:
-            self._read[module.name] = Read(uses_in(module.tree), ImportedNames(module.tree, module.package))
-        return self._read[module.name]
+    def _is_put_together(self, name: str) -> bool:
+        """True if a `getattr` builds its attribute name from parts that could give this name."""
+        if self._patterns is None:
+            texts = map(self._host.text, self._host.containing(b"getattr("))
+            found = {one for text in texts for one in _FORMATTED.findall(text)}
+            patterns = (_pattern(text.decode(), bool(f), bool(added)) for f, _, text, added in found)
+            self._patterns = [re.compile(one) for one in patterns if one is not None]
+        return any(pattern.fullmatch(name) for pattern in self._patterns)
 
 
-class _MayImport(NamedTuple):
-    """A quick test for modules that could import a name: they are in its package, or their text names its module."""
-
-    host: SourceTree
-    packages: tuple[str, ...]
-    words: list[bytes]
-
-    def __call__(self, module: str) -> bool:
-        return module.startswith(self.packages) or any(word in self.host.text(module) for word in self.words)
+def _first_line(node: DefinitionNode) -> int:
+    """The line of a definition, that of its first decorator included."""
+    decorators = [] if isinstance(node, ast.expr) else node.decorator_list
+    return min(one.lineno for one in (node, *decorators))
 
 
-def _is_main(use: Use) -> bool:
-    return use.how == MAIN
-
-
-def _has_bases(definition: Definition) -> bool:
-    """True for a class with bases: it may be found without its name, by `__subclasses__` or a scan."""
-    return any(isinstance(node, ast.ClassDef) and node.bases for node in definition.nodes)
-
-
-def _not_inside(definition: Definition, uses: Iterable[Use]) -> list[Use]:
-    """The uses that are not inside the definition itself."""
-    spans = [(getattr(one, "lineno", 0), getattr(one, "end_lineno", 0)) for one in definition.nodes]
-    return [use for use in uses if not any(first <= use.line <= last for first, last in spans)]
-
-
-def _explained(uses: Sequence[Use]) -> Bypass:
-    if not uses:
-        why = "nothing in the host names it but its definition; only code from outside could call it"
-        return Bypass(why, False)
-    kept = list(dict.fromkeys(f"{use.how} (line {use.line})" for use in uses))
-    more = f" and {len(kept) - 2} more" if len(kept) > 2 else ""
-    why = f"only its own module uses it, as it runs and before a hook can stand there: {', '.join(kept[:2])}{more}"
-    return Bypass(why, not all(map(_is_main, uses)))
+def _pattern(text: str, is_formatted: bool, is_added_to: bool) -> str | None:
+    """A pattern for the names that can be built from this text; None if the text is too short to be specific."""
+    parts = re.split(r"\{[^}]*\}", text) if is_formatted else [text]
+    if len("".join(parts)) <= 2 or not (len(parts) > 1 or is_added_to):
+        return None
+    return r"\w*".join(map(re.escape, parts)) + (r"\w+" if is_added_to else "")

@@ -8,7 +8,6 @@ The parts:
 
     check    one row per target                  moved     the same name in another module
     fit      can the hook take the arguments     callers   does any caller reach it
-    uses     the names that one module uses
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ from sglang_platform.devtools.source.tree import SourceTree
 __all__ = ["CheckedHook", "Verdict", "check", "misspelt"]
 
 _log = logging.getLogger(__name__)
-
-_HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
 Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"]
 
@@ -152,11 +149,8 @@ class _Checker:
             row = self._fitted(row, wanted.hook, target, definition)
             if row.verdict != "exists":
                 return row
-        bypass = self._callers.bypass(definition)
-        if bypass is None:
-            return row
-        notes = (*row.notes, _HELD) if bypass.held else row.notes
-        return row._replace(verdict="bypassed", why=bypass.why, notes=notes)
+        why = self._callers.bypass(definition)
+        return row._replace(verdict="bypassed", why=why) if why else row
 
     def _fitted(
         self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition

@@ -18,7 +18,7 @@ from sglang_platform.devtools.source.conditions import (
 from sglang_platform.devtools.source.module import parse
 from sglang_platform.devtools.source.scope import imported_module
 
-__all__ = ["FromImport", "Imported", "ImportedNames", "imports_of"]
+__all__ = ["Imported", "ImportedNames", "imports_of"]
 
 
 class Imported(NamedTuple):
@@ -87,13 +87,6 @@ def _of_try(node: ast.Try, around: _Around) -> Iterator[Imported]:
     yield from _imports_in([*node.orelse, *node.finalbody], around)
 
 
-class FromImport(NamedTuple):
-    """``from module import name``, with the absolute name of the module."""
-
-    module: str
-    name: str
-
-
 class ImportedNames:
     """The names that the imports of a module bind, at any depth.
 
@@ -102,21 +95,18 @@ class ImportedNames:
     """
 
     def __init__(self, tree: ast.Module, package: str, *, for_type_checkers: bool = False) -> None:
-        self.from_imports: list[FromImport] = []
         self.names: dict[str, str] = {}
+        self.stars: list[str] = []
         every = list(_imports_in(tree.body, _Around(package, for_type_checkers)))
         for one in reversed(every):  # the first import of a name is written last, and kept
             if one.name is None:
                 first = one.module.partition(".")[0]
                 self.names[one.alias or first] = one.module if one.alias else first
                 continue
-            self.from_imports.append(FromImport(one.module, one.name))
-            if one.name != "*":
+            if one.name == "*":
+                self.stars.append(one.module)
+            else:
                 self.names[one.alias or one.name] = f"{one.module}.{one.name}"
-
-    @property
-    def stars(self) -> list[str]:
-        return [one.module for one in self.from_imports if one.name == "*"]
 
     def meaning(self, name: tuple[str, ...]) -> str | None:
         """The full dotted name that ``first.rest`` stands for; None where its first part is not imported."""

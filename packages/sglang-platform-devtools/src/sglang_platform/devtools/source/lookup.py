@@ -12,9 +12,9 @@ from sglang_platform.devtools.source.lazy import lazy_origin, may_make
 from sglang_platform.devtools.source.module import Module, Modules
 from sglang_platform.devtools.source.scope import Base, Binding, ClassScope, Scope
 
-__all__ = ["ADDS_NOTHING", "Lookup"]
+__all__ = ["Lookup"]
 
-ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
+_ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
 """Base classes without methods to inherit."""
 
 
@@ -258,8 +258,8 @@ class Lookup:
             return Unsure(f"a base class in {module.name} is computed")
         if base[0] in holder.around.names and holder.around is not module.scope:
             return self._find(Address(module.name, (*holder.name.path[:-1], *base, *path)), seen)
-        foreign = self.foreign_name(module, base)
-        if foreign in ADDS_NOTHING:
+        foreign = self._foreign_name(module, base)
+        if foreign in _ADDS_NOTHING:
             return Absent("")
         live = self._live(module, base)
         if live is not None:
@@ -284,7 +284,7 @@ class Lookup:
         full = ".".join((*(part for part in origin if part), *base[1:]))
         return home.modules.live_class(full) if home is not None else None
 
-    def foreign_name(self, module: Module, base: tuple[str, ...]) -> str | None:
+    def _foreign_name(self, module: Module, base: tuple[str, ...]) -> str | None:
         """The full name of a base class that is not among these modules; None for one that is."""
         bindings = module.scope.names.get(base[0])
         if bindings is None:
