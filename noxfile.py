@@ -89,7 +89,6 @@ NIGHTLY = [
     "sanitizers",
     "soak",
     "ray",
-    "piecewise",
     "triton_versions",
     "vendor_copy",
     "release",
@@ -544,15 +543,6 @@ def device_operators(session: nox.Session) -> None:
 def sanitizers(session: nox.Session) -> None:
     """The example's C++ device built with AddressSanitizer and UBSan, then with ThreadSanitizer: no report."""
     run(session, host(session), f"{DEVICE_PROGRAMS}/sanitizers/sanitizers.py", *session.posargs)
-
-
-@nox.session(venv_backend="none")
-def piecewise(session: nox.Session) -> None:
-    """Prefill in compiled pieces, in releases that serve so. Arguments are versions, by default 0.5.20."""
-    wheels = matrix_wheels(session, host(session))
-    for version in session.posargs or ["0.5.20"]:
-        inside = matrix_environment(session, version, wheels)
-        session.run(inside, "-m", "pytest", "-v", "conformance/tests/host/test_piecewise.py", external=True)
 
 
 def check_platform(session: nox.Session, *arguments: str, **environment: str) -> None:

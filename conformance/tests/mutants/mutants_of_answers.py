@@ -135,9 +135,7 @@ class KernelsRenamed(ReferencePlatform):
     says="a Triton kernel does not run",
 )
 class TritonWithoutADriver(ReferencePlatform):
-    capabilities = PlatformCapabilities(
-        graph_capture=True, piecewise_graph=True, fp8=True, supports_triton=True
-    )
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True, supports_triton=True)
 
 
 def _highest_bit_first(logits: torch.Tensor, bitmask: torch.Tensor) -> None:

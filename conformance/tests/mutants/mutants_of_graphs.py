@@ -222,14 +222,6 @@ graph(
     defect="the graphs of all keys write one output",
     says="once the other keys were replayed",
 )
-graph(
-    "PieceOfTheCapture",
-    old="    output = run()\n    return RunAgain(run, output), output\n",
-    new="    output = run()\n    kept = output.clone()\n    return RunAgain(lambda: kept, output), output\n",
-    check="graphs.pieces_replay_what_they_compute",
-    defect="a piece answers with what its capture computed",
-    says="piece 0, call",
-)
 
 graph(
     "FirstOfTheOutputAlone",
@@ -307,22 +299,6 @@ graph(
     check=_BACKEND,
     defect="all backends of a process share their graphs: the target's runner replays the draft model's",
     says="the replay of",
-)
-graph(
-    "PieceOfMovedTensors",
-    old='    """Token counts and where tensors lie are core\'s."""\n',
-    new='''    """Token counts and where tensors lie are core's."""
-
-    def __call__(self, *args):
-        tokens = args[self.sym_shape_indices[0]]
-        if tokens in self.captured:
-            self.captured[tokens].graph.replay()
-            return self.captured[tokens].output
-        return super().__call__(*args)
-''',
-    check="graphs.pieces_replay_what_they_compute",
-    defect="a piece is replayed though its tensors lie elsewhere than at its capture",
-    says="with tensors that lie elsewhere than at its capture",
 )
 graph(
     "SessionIsNothing",

@@ -14,7 +14,6 @@ _ROCM = "packages/sglang-platform-rocm/src/sglang_platform/rocm"
 REASONS: dict[str, str] = {
     f"{_EXAMPLE}/torch_device/process_group.py: return True -> return False": "the answer of wait() is not looked at: what failed raises",
     f"{_CORE}/graph/runner.py: return Drafts(self.tokens, topk=1) -> return Drafts(self.tokens, topk=2)": "what a static batch says of drafts is read in an engine alone, with speculative decoding",
-    f"{_CORE}/graph/piecewise.py: self.compiler = sglang_backend -> pass": "the attribute is read in an engine alone, which names its compiler",
     f"{_EXAMPLE}/csrc/moe.cpp: const int64_t blocks = (b.inter + kRowsPerItem - 1) / kRowsPerItem; -> const int64_t blocks = (b.inter + kRowsPerItem + 1) / kRowsPerItem;": "one block more has no rows to compute",
     f"{_EXAMPLE}/csrc/extend.cpp: work += b.new_lens[r] * b.heads * b.seq_lens[r]; -> (left out)": "by how much there is to do it is decided how many threads do it",
     f"{_EXAMPLE}/csrc/decode.cpp: for (int j = 0; j < Q; ++j) x[j] = q + j * round_up(dim, W); -> for (int j = 0; j <= Q; ++j) x[j] = q + j * round_up(dim, W);": "a pointer is written behind an array on the stack, and nothing reads it: what `nox -s sanitizers` is for",

@@ -13,7 +13,6 @@ from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.graph.full import FullGraphBackend
-from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import GraphRunner
 from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
 from sglang_platform.core.memory.dsa import DSATokenToKVPool
@@ -95,7 +94,6 @@ def test_all_of_them_are_told_at_once() -> None:
         (AttentionBackend, "init_npu_graph_state"),
         (AttentionBackend, "_forward_decode"),
         (DeviceCommunicator, "sent"),
-        (PiecewiseBackend, "_captured_pieces"),
         (GraphRunner, "replayed"),
     ],
 )

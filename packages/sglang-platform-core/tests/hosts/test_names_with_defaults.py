@@ -41,10 +41,6 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",
     },
-    "core/sglang/graphs/piecewise.py": {
-        "_cuda_graph_config_locked": "set when the operator's argument was read",
-        "cuda_graph_config": "set when the operator's argument was read",
-    },
     "core/sglang/registries/quant_wrappers.py": {
         "quant_method": "layers without a quantised product have none"
     },
@@ -96,7 +92,6 @@ OTHERS: dict[str, set[str]] = {
         "total_memory",
         "uuid",
     },
-    "core/graph/piecewise.py": {"data_ptr"},
     "core/graph/stage.py": {"data_ptr"},
     "core/sglang/disaggregation.py": {"Event"},
     "core/sglang/attention/data_parallel.py": {"to"},

@@ -30,7 +30,6 @@ __all__: list[str] = []
 
 _BASES = {
     "get_full_graph_backend_cls": "sglang_platform.core.graph.full:FullGraphBackend",
-    "get_piecewise_backend_cls": "sglang_platform.core.graph.piecewise:PiecewiseBackend",
     "get_graph_runner_cls": "sglang_platform.core.graph.runner:GraphRunner",
     "get_paged_allocator_cls": "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator",
     "get_host_memory_cls": "sglang_platform.core.memory.host_memory:HostMemory",

@@ -1,4 +1,4 @@
-"""Level 5: the graph backends that the host's own runners use: whole graphs of a draft model, pieces of a prefill."""
+"""Level 5: the graph backends that the host's own runners use: whole graphs of a draft model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten
 from sglang_platform.conformance.check import NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.fixtures.captured_function import CapturedFunction, stream_of
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.requirement import capability, graph_capture
+from sglang_platform.conformance.requirement import graph_capture
 from sglang_platform.conformance.subject import Subject
 
 _SIZES = (8, 3, 1)
@@ -198,55 +198,3 @@ def full_graph_backend_replays(subject: Subject) -> None:
     expect(ours.can_run(_Key(3)), "another backend's cleanup() took the graphs of this one")
     ours.backend.cleanup()
     expect(not ours.can_run(_Key(3)), "can_run() says yes after cleanup()")
-
-
-@check(
-    level=Level.GRAPHS,
-    requires=[capability("piecewise_graph")],
-    hosts=["none"],
-    fix="replay the graph of the token count, computed anew from the tensors that are passed, and run the piece itself"
-    " for every other count",
-)
-def pieces_replay_what_they_compute(subject: Subject) -> None:
-    """`get_piecewise_backend_cls()`, built and called as the host's compiler does: for token counts that are captured
-    and for others, with other inputs, with weights changed in place, with tensors that lie elsewhere and with other
-    numbers beside them, each call gives what the piece computes."""
-    cls: Any = subject.platform.get_piecewise_backend_cls()
-    if cls is None:
-        raise NotApplicable(
-            "get_piecewise_backend_cls() answers None: contract.graph_capture_has_a_runner says more"
-        )
-    function = CapturedFunction(subject, max(_SIZES))
-    config = SimpleNamespace(get_capture_sizes=lambda: list(_SIZES[:2]))
-    handle = getattr(getattr(torch, subject.device.type, None), "graph_pool_handle", None)
-    pool = handle() if handle is not None and subject.device.type != "cpu" else None
-
-    def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
-        return function.piece(x, rows, *weights) + more
-
-    def judged(backend: Any, n: int, what: str, *number: int, first: int = 0) -> None:
-        with torch.no_grad():
-            got = backend(function.inputs[first : first + n], n, *number, *function.weights).clone()
-        wanted = function.in_float64(lambda: function.run(n, first) + sum(number))
-        _agree(got, wanted, what, {"tokens": n})
-
-    backends = [cls(None, config, {}, pool, index, 2, [1], function.piece, None) for index in range(2)]
-    for turn in range(5):
-        if turn == 3:
-            function.change_weights()
-        for n in (*_SIZES[:2], 5):
-            function.fill()
-            for index, backend in enumerate(backends):
-                judged(backend, n, f"piece {index}, call {turn + 1} of {n} tokens")
-    function.fill()
-    elsewhere, captured = function.inputs.clone(), function.inputs
-    captured.zero_()  # what a replay of the capture would read
-    function.inputs = elsewhere
-    judged(backends[0], 3, "piece 0, with tensors that lie elsewhere than at its capture,")
-    function.inputs = captured.copy_(elsewhere)
-    judged(backends[0], 3, "piece 0, with another part of the tensor that it was captured with,", first=4)
-    function.fill()
-    backend = cls(None, config, {}, pool, 0, 1, [1, 2], with_a_number, None)
-    with mended_by("compare the numbers that a piece is called with, too: a graph has them baked in"):
-        for more in (7, 7, 7, 40, 7):
-            judged(backend, 3, f"a piece of 3 tokens that takes another number, called with {more},", more)

@@ -9,9 +9,8 @@ import torch
 
 from sglang_platform.core import GraphRunner
 from sglang_platform.core.graph.full import FullGraphBackend
-from sglang_platform.core.graph.piecewise import PiecewiseBackend
 
-__all__ = ["ReferenceFullGraphBackend", "ReferenceGraphRunner", "ReferencePiecewiseBackend"]
+__all__ = ["ReferenceFullGraphBackend", "ReferenceGraphRunner"]
 
 
 class RunAgain:
@@ -50,13 +49,6 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 class ReferenceFullGraphBackend(FullGraphBackend):
     """Keys and sessions are core's."""
-
-    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:
-        return _recorded(run)
-
-
-class ReferencePiecewiseBackend(PiecewiseBackend):
-    """Token counts and where tensors lie are core's."""
 
     def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:
         return _recorded(run)

@@ -25,7 +25,7 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
     """SGLang on the reference device. Parts are imported where they are asked for: they need torch, the class does
     not."""
 
-    capabilities = PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
     supported_page_sizes = (1, 4, 16)
     supported_kv_kinds = tuple(KINDS)
@@ -59,11 +59,6 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
         from sglang_platform.conformance.reference.graph_runner import ReferenceFullGraphBackend
 
         return ReferenceFullGraphBackend
-
-    def get_piecewise_backend_cls(self) -> type | None:
-        from sglang_platform.conformance.reference.graph_runner import ReferencePiecewiseBackend
-
-        return ReferencePiecewiseBackend
 
     def get_communicator_class(self) -> type | None:
         from sglang_platform.conformance.reference.communicator import ReferenceCommunicator

@@ -1,4 +1,4 @@
-"""Graphs: a decode step captured once per batch size, and pieces of prefill captured once per token count.
+"""Graphs: a decode step captured once per batch size.
 
 A vendor changes: `record`, to capture with the device's own graphs.
 """
@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from sglang_platform.core import GraphRunner, counter
 from sglang_platform.core.graph.full import FullGraphBackend
-from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import Graph
 
 from sglang_platform.example_oot.device_graph import new_graph
@@ -90,15 +89,4 @@ class ExampleOOTFullGraphBackend(FullGraphBackend):
         graph = new_graph(self.runner.model_runner.device)
         output = graph.capture(run)
         _captures.add()
-        return graph, output
-
-
-class ExampleOOTPiecewiseBackend(PiecewiseBackend):
-    """All pieces share the memory of `graph_pool_handle()`: one is replayed at a time."""
-
-    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
-        graph = new_graph(self.device, memory_of=self.graph_pool)
-        output = graph.capture(run)
-        if not graph.computes_at_capture:
-            graph.replay()
         return graph, output

@@ -26,7 +26,6 @@ from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 from sglang_platform.example_oot.graph_runner import (
     ExampleOOTFullGraphBackend,
     ExampleOOTGraphRunner,
-    ExampleOOTPiecewiseBackend,
 )
 from sglang_platform.example_oot.quantization import config_class
 
@@ -37,7 +36,7 @@ DISPATCH_KEY = "example_oot"
 class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     """SGLang on the example device."""
 
-    capabilities = PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
     supported_quantization = ["w8a8_int8"]  # noqa: RUF012  # a list in the contract
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
@@ -90,9 +89,6 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
 
     def get_full_graph_backend_cls(self) -> type | None:
         return ExampleOOTFullGraphBackend if self.capabilities.graph_capture else None
-
-    def get_piecewise_backend_cls(self) -> type | None:
-        return ExampleOOTPiecewiseBackend if self.capabilities.piecewise_graph else None
 
     def supports_speculative_algorithm(self, algorithm: str) -> bool:
         return algorithm in ("NGRAM", "STANDALONE", "EAGLE")

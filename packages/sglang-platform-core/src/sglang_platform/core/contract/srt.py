@@ -181,12 +181,11 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_piecewise_backend_cls(self) -> type | None:
-        """The backend for piecewise compilation of prefill: `PiecewiseBackend`, or a class with its constructor.
+        """The backend for piecewise compilation of prefill: a class of the host's form, passed on as it is.
 
-        Asked for each piece of the model while the host compiles it, where prefill is served in pieces: with
-        SGLang 0.5.11 to 0.5.21, when the operator says so (`--cuda-graph-backend-prefill tc_piecewise`, before
-        0.5.14 `--enforce-piecewise-cuda-graph`). An out-of-tree platform must not answer None then. 0.5.22 and
-        later have no argument for it.
+        SGLang 0.5.11 to 0.5.21 ask for it while they compile prefill in pieces, which is their default on an
+        out-of-tree platform with `capabilities.piecewise_graph`; such a platform must not answer None. 0.5.22
+        and later do not compile in pieces.
         """
         return None
 

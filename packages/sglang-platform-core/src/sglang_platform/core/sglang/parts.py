@@ -9,7 +9,6 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.sglang.attention.layer_fields import later_fields
 from sglang_platform.core.sglang.attention.pools import no_indexer, what_the_pool_is
 from sglang_platform.core.sglang.graphs.decode import HostDecodeBatches, host_calls
-from sglang_platform.core.sglang.graphs.piecewise import HostPieces
 from sglang_platform.core.sglang.host_classes import check_part, load
 from sglang_platform.core.sglang.pools.rebased import rebase_pool
 from sglang_platform.core.sglang.rebase import host_first, rebase
@@ -20,7 +19,6 @@ __all__ = [
     "rebase_attention_backend",
     "rebase_full_graph_backend",
     "rebase_graph_runner",
-    "rebase_piecewise_backend",
     "rebase_pool",
 ]
 
@@ -28,7 +26,6 @@ _PAGED = "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator"
 _ATTENTION = "sglang_platform.core.attention.backend:AttentionBackend"
 _GRAPH_RUNNER = "sglang_platform.core.graph.runner:GraphRunner"
 _FULL_GRAPHS = "sglang_platform.core.graph.full:FullGraphBackend"
-_PIECEWISE = "sglang_platform.core.graph.piecewise:PiecewiseBackend"
 
 
 def rebase_allocator(cls: Any, origin: PluginOrigin | None) -> type:
@@ -136,12 +133,3 @@ def rebase_full_graph_backend(cls: Any, origin: PluginOrigin | None) -> type:
     host_base = load("sglang.srt.model_executor.runner_backend.base_cuda_graph_backend:BaseCudaGraphBackend")
     check_part(cls, (core_base, host_base), "get_full_graph_backend_cls()", origin)
     return rebase(cls, core_base, host_base)
-
-
-def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
-    """A piecewise backend class of core's contract that captures when SGLang says, on SGLang's capture stream."""
-    core_base = load(_PIECEWISE)
-    if isinstance(cls, type) and not issubclass(cls, core_base):
-        return cls  # written directly for SGLang, which requires no base class here
-    check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
-    return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

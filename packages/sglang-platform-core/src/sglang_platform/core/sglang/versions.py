@@ -52,7 +52,6 @@ def fact(newest: Any, *, before: Mapping[str, Any] | None = None) -> Any:
 
 
 _POOLS = "sglang.srt.mem_cache"
-_COMPILATION = "sglang.srt.compilation"
 _RUNNER = "sglang.srt.model_executor"
 _XGRAMMAR = "sglang.srt.constrained.xgrammar_backend"
 _LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_vocab_mask"
@@ -257,18 +256,6 @@ class HostFacts:
     )
     """Flags of a LoRA backend that skips batches without adapters: a capture would then not record its kernels."""
 
-    compile_phase: str = fact(
-        f"{_COMPILATION}.compile_phase:is_in_torch_compile_warmup",
-        before={"0.5.14": f"{_COMPILATION}.piecewise_context_manager:is_in_pcg_torch_compile"},
-    )
-    """The function that returns whether prefill is only being compiled; its module also holds the capture stream."""
-
-    weak_references: str = fact(
-        f"{_RUNNER}.runner_backend_utils.weak_ref_tensor",
-        before={"0.5.22": f"{_COMPILATION}.weak_ref_tensor"},
-    )
-    """The module of weak tensor references, which can be imported only with CUDA."""
-
     op_class: str = fact(
         "sglang.kernels.fused_op:BaseFusedOp",
         before={"0.5.18": "sglang.srt.layers.utils.multi_platform:MultiPlatformOp"},
@@ -387,9 +374,6 @@ class HostFacts:
 
     asks_piecewise_backend: bool = fact(False, before={"0.5.22": True})
     """Whether SGLang offers piecewise compiled prefill (`tc_piecewise`)."""
-
-    pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
-    """The server argument that switches piecewise prefill."""
 
     # Speculative decoding
 

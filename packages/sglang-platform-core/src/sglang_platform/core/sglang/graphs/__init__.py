@@ -1,1 +1,1 @@
-"""Graph runners: decode graphs, piecewise prefill graphs, ranks under data-parallel attention."""
+"""Graph runners: decode graphs, ranks under data-parallel attention."""

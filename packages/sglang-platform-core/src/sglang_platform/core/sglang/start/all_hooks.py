@@ -21,7 +21,6 @@ from sglang_platform.core.sglang.device import (
     sent_tensors,
     stream_order,
 )
-from sglang_platform.core.sglang.graphs import piecewise
 from sglang_platform.core.sglang.groups import communicator
 from sglang_platform.core.sglang.groups import device as group_device
 from sglang_platform.core.sglang.memory import saver as memory_saver
@@ -76,8 +75,6 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     triton_functions.register_hooks(platform, host)
     quantization_config.register_hooks(platform, host)
     quantised_checkpoints.register_hooks(platform, host)
-    if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
-        piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
     if host.speculative_kernels:
         speculative_drafts.register_hooks(platform, host)

@@ -20,7 +20,6 @@ from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments import compiled_libraries
 from sglang_platform.core.sglang.arguments.server_args import PORTABLE, choose_attention_backend
 from sglang_platform.core.sglang.device import sent_tensors, stubs
-from sglang_platform.core.sglang.graphs import piecewise
 from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
 from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
 from sglang_platform.core.sglang.host_classes import load
@@ -137,11 +136,10 @@ class _HostFacing:
         return draft_steps.host_graph_runner(phase)
 
     def get_piecewise_backend_cls(self) -> type | None:
-        cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
-        if cls is not None:
-            return parts.rebase_piecewise_backend(cls, self._plugin_origin)
-        self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
-        return None
+        cls: type | None = super().get_piecewise_backend_cls()  # type: ignore[misc]
+        if cls is None:
+            self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
+        return cls
 
     def _must_answer(self, factory: str, capability: str) -> None:
         """Raise HostError if an out-of-tree platform declares the capability: no release accepts None then, and older
@@ -157,7 +155,6 @@ class _HostFacing:
     def apply_server_args_defaults(self, server_args: Any) -> None:
         refuse_after_failure()
         if self.is_out_of_tree():  # type: ignore[attr-defined]
-            piecewise.only_on_request(server_args)
             lora.choose_backend(server_args, self)
         else:
             compiled_libraries.choose_defaults(server_args, self)
