@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.ops.fused_op import contract_ops
-from sglang_platform.core.sglang.versions import facts
 
 OPS = {
     "kernels/fused_op.py": "class BaseFusedOp:\n    def forward(self, *args): ...\n",
@@ -83,12 +82,11 @@ def test_a_host_that_cannot_be_read_is_refused(command, tmp_path) -> None:
     assert "0.4.0" in str(document)
 
 
-def test_the_ops_of_the_installed_release_are_those_that_the_adapter_knows(command) -> None:
+def test_the_ops_of_the_installed_release_have_the_names_of_the_contract(command) -> None:
     found = importlib.util.find_spec("sglang")
     assert found is not None
     assert found.origin is not None
     document = command.json("host", "ops", "--host", str(Path(found.origin).parent))
-    assert {row["name"] for row in document["ops"]} == facts().fused_ops
     told = {row["contract"]: row["name"] for row in document["ops"] if row["contract"]}
     assert told == {op.op: op.class_name() for op in contract_ops().values() if op.op in told}
     assert {"layernorm.rms_norm", "moe.experts", "moe.topk", "rotary.mrope"} <= told.keys()

@@ -1,18 +1,15 @@
 """Forwards registered by name are the ones that SGLang's own op objects call, also those of subclasses that compute the
-same; an op that no release has is refused with the nearest name."""
+same; an op that the release does not have is warned of with the nearest name."""
 
 # ruff: noqa: E402 -- each import stands where the check first needs it
 
 import logging
 
-import pytest
 import sglang.srt.platforms as host  # noqa: F401
 
 from sglang_platform.core import FusedOp
 from sglang_platform.core import current_platform as platform
-from sglang_platform.core.errors import HostError
 from sglang_platform.core.sglang.ops import fused as fused_ops
-from sglang_platform.core.sglang.versions import facts
 
 platform.init_backend()
 KEY = platform.get_dispatch_key_name()
@@ -64,31 +61,18 @@ activation.ReLU2.register_oot_forward(activation.ReLU2, lambda op, x: x + 1, KEY
 assert torch.equal(activation.ReLU2()(x), x + 1)
 assert called == [], called
 
-# A name that no release has stops the worker; one of another release is told and left.
+# A forward that SGLang never asks for is warned of and left, a misspelt name with the nearest.
 told: list[str] = []
 handler = logging.Handler()
 handler.emit = lambda record: told.append(record.getMessage())
 logging.getLogger(fused_ops.__name__).addHandler(handler)
 FusedOp.register_oot_forward("XIELU", counted("XIELU"), KEY)
-FusedOp.register_oot_forward("RMSNormOp", counted("RMSNormOp"), KEY)
-served = fused_ops.register_fused_ops(KEY)
-assert "XIELU" not in served
-assert any("XIELU" in line and "never runs" in line for line in told), told
-if "RMSNormOp" not in facts().fused_ops:
-    assert "RMSNormOp" not in served
-    assert any("RMSNormOp" in line for line in told), told
-
-FusedOp.register_oot_forward("GemaRMSNorm", counted("GemaRMSNorm"), KEY)
-with pytest.raises(HostError) as caught:
-    platform.init_backend()
-error = caught.value
-assert "'GemaRMSNorm'" in error.what, error
-assert error.plugin is not None, error
-assert error.why, error
-assert "did you mean 'GemmaRMSNorm'" in error.fix, error
-
-del FusedOp._registry["GemaRMSNorm", KEY]
-FusedOp.register_oot_forward("layernorm.rmsnorm", counted("layernorm.rmsnorm"), KEY)
-with pytest.raises(HostError, match=r"'layernorm\.rmsnorm'") as caught:
-    platform.init_backend()
-assert "did you mean 'layernorm.rms_norm'" in caught.value.fix, caught.value
+for name in ("GemaRMSNorm", "layernorm.rmsnorm"):
+    FusedOp.register_oot_forward(name, counted(name), KEY)
+platform.init_backend()
+assert fused_ops._forwards.keys().isdisjoint({"XIELU", "GemaRMSNorm", "layernorm.rmsnorm"})
+xielu, gemma, rms_norm = told
+assert "op XIELU never runs" in xielu, told
+assert "op GemaRMSNorm never runs" in gemma, told
+assert "did you mean 'GemmaRMSNorm'" in gemma, told
+assert "did you mean 'layernorm.rms_norm'" in rms_norm, told

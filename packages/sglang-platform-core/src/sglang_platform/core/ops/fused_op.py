@@ -73,8 +73,8 @@ class FusedOp:
         call that it does not support it returns NotImplemented, and the original forward runs. A single new tensor that
         it answers has no gaps: models view it in other shapes (`self.norm(x).view(-1, self.hidden_size)`, SGLang 0.5.23
         srt/models/qwen3_vl.py:358), and quantizers assert it (kernels/ops/quantization/int8_kernel.py:71). Registering
-        another function for the same pair replaces the first. Raises TypeError for any other `op_cls`. A name that no
-        release of the host has stops the worker at startup with an error that names the nearest.
+        another function for the same pair replaces the first. Raises TypeError for any other `op_cls`. A name that the
+        host's release does not have is warned of when a worker starts, with the nearest name.
         """
         if isinstance(op_cls, str) and op_cls:
             op_cls = contract_ops().get(op_cls, op_cls)

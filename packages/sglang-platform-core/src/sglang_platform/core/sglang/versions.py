@@ -62,38 +62,6 @@ _ATTENTION = "sglang.srt.layers.attention"
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_OPS_11 = _names(
-    """Conv2dLayer Conv3dLayer DeepseekScalingRotaryEmbedding DualChunkRotaryEmbedding DynamicNTKAlphaRotaryEmbedding
-    DynamicNTKScalingRotaryEmbedding Ernie4_5_VLRotaryEmbedding GeluAndMul Gemma3RMSNorm Gemma3nRMSNorm
-    Gemma4RMSNorm Gemma4RotaryEmbedding GemmaRMSNorm Glm4vRMSNorm GlmOcrRMSNorm Indexer LayerNorm
-    LinearScalingRotaryEmbedding Llama3RotaryEmbedding Llama4VisionRotaryEmbedding MRotaryEmbedding
-    Mixer2RMSNormGated NewGELU QuickGELU RMSNorm RMSNormWithoutScale RotaryEmbedding ScalingRotaryEmbedding
-    SiluAndMul TopK UnquantizedFusedMoEMethod XIELU YaRNScalingMRotaryEmbedding YaRNScalingRotaryEmbedding"""
-)
-_OPS_13 = _OPS_11 | {"ReLU2"}
-_OPS_14 = _OPS_13 | {"Compressor"}
-_OPS_16 = _OPS_14 | {"_InklingUnquantizedFusedMoEMethod"}
-_OPS_17 = _OPS_16 | {"NPUMXFP8OnlineMoEMethod", "SituAndMul"}
-_OPS_UNTIL_22 = _names(
-    """FusedAddRMSNormOp GeluAndMulOp GeluTanhAndMulOp GemmaFusedAddRMSNormOp GemmaRMSNormOp QuickGELUOp RMSNormOp
-    ReLU2Op _GatedActivationOp"""
-)
-_OPS_18 = _OPS_17 | _OPS_UNTIL_22 | {"SiluAndMulOp"}
-_OPS_19 = _OPS_18 | {"Fp8ScaledMMOp"}
-_OPS_20 = _OPS_19 | {"ClampPositionOp", "IndexerKPool", "QSAIndexer"}
-_OPS_21 = _OPS_20 | {"BailingMRotaryEmbedding", "MingRMSNorm"}
-_OPS_23 = (_OPS_21 - _OPS_UNTIL_22) | _names(
-    """BeamAttentionGateOp BeamRotaryEmbedding BeamSandwichResidualRMSNormOp BeamSiluAndMul
-    BeamUnquantizedFusedMoEMethod Flux3GatedMLPOp Flux3LinearOp Flux3QKVQKNormRopeOp FusedMuseSparkRouting
-    FusedPostExpertNormWeightedSumTRTLLM FusedPostNormResidualPreNorm FusedQKNorm FusedRMSNormGate Qwen3_5RMSNorm
-    Qwen3_5RMSNormGated _Flux3PrimsTsOp _FusedNormFP4Quant"""
-)
-
 _SPECULATIVE = "sglang.kernels.ops.speculative"
 _SPECULATIVE_KERNELS = frozenset(
     {
@@ -263,22 +231,6 @@ class HostFacts:
 
     op_choice: str = fact("_resolve_forward_method", before={"0.5.18": "dispatch_forward"})
     """The method of `op_class` that chooses the forward."""
-
-    fused_ops: frozenset[str] = fact(
-        _OPS_23,
-        before={
-            "0.5.23": _OPS_21,
-            "0.5.21": _OPS_20,
-            "0.5.20": _OPS_19,
-            "0.5.19": _OPS_18,
-            "0.5.18": _OPS_17,
-            "0.5.17": _OPS_16,
-            "0.5.16": _OPS_14,
-            "0.5.14": _OPS_13,
-            "0.5.13": _OPS_11,
-        },
-    )
-    """The subclasses of `op_class`, as `op_classes` finds them."""
 
     # Server arguments
 

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.ops.fused_op import FusedOp, FusedOpEntry, contract_ops, or_else
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.registration import required
-from sglang_platform.core.sglang.versions import TABLE, facts
+from sglang_platform.core.sglang.versions import facts
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["register_fused_ops"]
@@ -35,11 +35,10 @@ _OWN_FORWARD = "its class has a `forward` of its own, which asks for none"
 
 
 def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) -> list[str]:
-    """Install every forward registered for this key; returns the names of the ops that this release has.
+    """Install every forward registered for this key; returns the names of the ops that SGLang may ask for.
 
     SGLang looks forwards up by the exact class, and only for out-of-tree platforms. Here a forward also serves
-    subclasses that compute the same, and platforms that keep their CUDA or ROCm identity. Raises HostError for a name
-    that no release has.
+    subclasses that compute the same, and platforms that keep their CUDA or ROCm identity.
     """
     base = load(facts().op_class)
     served = [entry for entry in FusedOp.registered(dispatch_key) if _is_there(entry, base, origin)]
@@ -79,45 +78,28 @@ def _is_registered_with_host(cls: type) -> bool:
 
 
 def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> bool:
-    """True if this release has the op and dispatches its forward; logs a warning otherwise. Raises HostError for an op
-    that no release has."""
-    name, here, history = entry.name, facts().fused_ops, TABLE["fused_ops"]
-    live = {cls.__name__: cls for cls in _below(base)}
-    why = "other releases have it, this one has not"
+    """True if SGLang may ask for the forward; logs a warning if its op does not exist here or has its own forward."""
+    name, live = entry.name, {cls.__name__: cls for cls in _below(base)}
     if name in live:
-        asks = live[name].forward is base.forward  # type: ignore[attr-defined]
-        why = _OWN_FORWARD
-    elif name in here and entry.op_cls is not None:
-        asks = True
-    elif name not in here and name in history.newest.union(*history.before.values()):
-        asks = False
+        why = "" if live[name].forward is base.forward else _OWN_FORWARD  # type: ignore[attr-defined]
+    elif entry.op_cls is not None or _is_defined(name, base):
+        why = ""
     else:
-        if not _is_defined(name, base):
-            raise _unknown(name, {*here, *live}, origin)
-        asks = True
-    if not asks:
+        close = nearest(name, {*live, *contract_ops()})
+        why = f"it has no such op; {f'did you mean {close!r}? ' if close else ''}`sglang-platform host ops` lists them"
+    if why:
         _logger.warning(
             "the forward that %s registers for the op %s never runs in SGLang %s: %s",
             origin or "a plugin", name, facts().version, why,
         )  # fmt: skip
-    return asks
+    return not why
 
 
 def _is_defined(name: str, base: type) -> bool:
-    """True if a source file of the host defines a class of that name, as in a release newer than the table."""
-    definition = re.compile(rb"^class %s\(" % name.encode(), re.MULTILINE)
+    """True if a source file of the host defines a class of that name, whose module need not be loaded yet."""
+    definition = re.compile(rb"^class %s\(" % re.escape(name).encode(), re.MULTILINE)
     root = Path(str(sys.modules[base.__module__.partition(".")[0]].__path__[0]))
     return any(definition.search(path.read_bytes()) for path in root.rglob("*.py"))
-
-
-def _unknown(name: str, known: set[str], origin: PluginOrigin | None) -> HostError:
-    close = nearest(name, known.union(contract_ops()))
-    return HostError(
-        f"a forward is registered for the fused op {name!r}, which SGLang {facts().version} does not have",
-        plugin=origin,
-        why=f"of its {len(known)} ops none has that class name, nor had one of an earlier release",
-        fix=(f"did you mean {close!r}? " if close else "") + "`sglang-platform host ops` lists them",
-    )
 
 
 def _below(cls: type) -> Iterator[type]:
