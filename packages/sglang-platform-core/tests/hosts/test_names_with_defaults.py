@@ -63,13 +63,9 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/sglang/repairs/request_check.py": dict.fromkeys(
         (
             "input_embeds",
-            "logprob_start_len",
             "positional_embed_overrides",
-            "return_logprob",
             "session_id",
             "session_params",
-            "token_ids_logprob",
-            "top_logprobs_num",
         ),
         "requests of several classes and releases, each with fields of its own",
     ),

@@ -7,6 +7,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sglang_platform.core.sglang.repairs.request_check import (
@@ -56,6 +57,7 @@ def test_the_ends_of_the_vocabulary_are_served() -> None:
         ("top_k", 1.0),
         ("min_p", 1.1),
         ("frequency_penalty", 2.1),
+        ("frequency_penalty", math.nan),
         ("presence_penalty", math.inf),
         ("repetition_penalty", 0),
         ("max_new_tokens", -1),
@@ -71,6 +73,7 @@ def test_the_ends_of_the_vocabulary_are_served() -> None:
         ("logit_bias", {"-1": 1}),
         ("logit_bias", {"a": 1}),
         ("logit_bias", {"1": math.nan}),
+        ("logit_bias", {"1": True}),
         ("logit_bias", {"1": math.inf}),
         ("logit_bias", {"1": 1e300}),
         ("logit_bias", [1]),
@@ -97,6 +100,7 @@ def test_sampling_parameters_out_of_their_rules_are_refused_by_name(name: str, v
         {"custom_params": {"a": [1, "b", None], "c": {"d": {"e": [True]}}}},
         {"min_new_tokens": 2, "stop_token_ids": [99]},
         {"a_parameter_of_another_release": (1, "a")},
+        {"temperature": np.float64(0.5), "logit_bias": {5: np.float64(1)}},
     ],
     ids=repr,
 )
@@ -187,14 +191,14 @@ def test_the_hosts_tokenizer_manager_refuses_bad_requests(monkeypatch: Any, run_
     words = {
         "token": "token id 100",
         "negative": "token id -1",
-        "n": "n must be",
+        "n": "`$.n`",
         "mapping": "sampling_params must be",
         "lists": "malformed request: IndexError",
         "logprobs": "top_logprobs_num is 101",
         "bias": "logit_bias has the token 100",
-        "kind": "temperature must be",
+        "kind": "`$.temperature`",
         "image": "takes no images",
     }
     right = told.pop("right")  # the host's own rules have no manager to speak of; ours say nothing
-    assert not any(said in right for said in (*words.values(), "must be")), right
+    assert not any(said in right for said in (*words.values(), "must be", "Expected")), right
     assert {name: said for name, said in told.items() if words[name] not in said} == {}

@@ -1,4 +1,4 @@
-"""Checks a client's request against the model and the table of rules, before it is sent to a worker.
+"""Checks a client's request against the model and the types of its fields, before it is sent to a worker.
 
 All checks raise ValueError, which SGLang answers with a 400 (over HTTP) or raises to the caller (in an `Engine`).
 """
@@ -6,16 +6,24 @@ All checks raise ValueError, which SGLang answers with a 400 (over HTTP) or rais
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from sglang_platform.core.sglang.repairs.request_limits import INTERNAL, MAX_SAMPLES, REQUEST, SAMPLING
+from msgspec import ValidationError, convert
+
+from sglang_platform.core.sglang.repairs.request_limits import (
+    INTERNAL,
+    LARGEST_BIAS,
+    Batch,
+    RequestFields,
+    Sampling,
+)
 
 __all__ = ["Model", "check_batch", "check_request", "check_taken_apart", "malformed_as_value_error"]
 
-_SESSION = {"id": str, "rid": str, "offset": int, "replace": bool, "drop_previous_output": bool}
-
+_Fields = TypeVar("_Fields", Batch, RequestFields, Sampling)
 
 _TRIPPED = (TypeError, AttributeError, LookupError, OverflowError, AssertionError, RecursionError, re.error)
 
@@ -52,9 +60,7 @@ def check_batch(request: Any) -> None:
         raise ValueError("sampling_params must be a mapping, or a list of one mapping for each prompt")
     for one in several:
         if one is not None:
-            _hold(one, {"n": SAMPLING["n"], "beam_width": SAMPLING["beam_width"]}, "sampling_params")
-            if "n" in one and one["n"] is None:
-                raise ValueError(f"sampling_params: n must be a whole number from 1 to {MAX_SAMPLES}")
+            _converted(dict(one), Batch, "sampling_params")
     embeds = getattr(request, "input_embeds", None)
     if embeds is not None and not _is_nested(embeds):
         raise ValueError("input_embeds must be a list of rows of numbers, or a list of those")
@@ -69,7 +75,7 @@ def check_taken_apart(request: Any) -> None:
         for place in range(request.batch_size):
             request[place]
     elif not isinstance(request.rid, str):
-        raise ValueError(f"rid must be a string for a single request, and is {_short(request.rid)}")
+        raise ValueError("rid must be a string for a single request")
 
 
 def check_request(request: Any, token_ids: Sequence[int] | None, model: Model) -> None:
@@ -81,21 +87,19 @@ def check_request(request: Any, token_ids: Sequence[int] | None, model: Model) -
         _check_tokens(token_ids, model.vocabulary)
         if not token_ids and not _continues(request):
             raise ValueError("the prompt has no tokens")
-    fields = {name: getattr(request, name, None) for name in REQUEST}
-    _hold(fields, REQUEST, "the request")
+    fields = _converted(request, RequestFields, "the request")
     _check_embeds(request, model)
-    _check_logprobs(request, model.vocabulary)
-    _check_positions(request, 0 if token_ids is None else len(token_ids))
-    _check_session(getattr(request, "session_params", None))
+    _check_logprobs(fields, model.vocabulary)
+    _check_positions(request, fields, 0 if token_ids is None else len(token_ids))
     _check_sampling(request.sampling_params, model.vocabulary)
 
 
-def _hold(values: Mapping[str, Any], rules: Mapping[str, Any], where: str) -> None:
-    for name, rule in rules.items():
-        value = values.get(name)
-        wrong = None if value is None else rule(value)
-        if wrong is not None:
-            raise ValueError(f"{where}: {name} {wrong}, and is {_short(value)}")
+def _converted(given: Any, kind: type[_Fields], where: str) -> _Fields:
+    """The fields of `given`, an object or a dict, that `kind` has. Raises ValueError with the path of a wrong one."""
+    try:
+        return convert(given, kind, from_attributes=True)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _check_tokens(ids: Sequence[int], vocabulary: int) -> None:
@@ -130,34 +134,25 @@ def _all_finite(row: list[float]) -> bool:
     return total < float("inf")  # also False for a NaN
 
 
-def _check_logprobs(request: Any, vocabulary: int) -> None:
-    asked = getattr(request, "top_logprobs_num", None)
+def _check_logprobs(fields: RequestFields, vocabulary: int) -> None:
+    asked = fields.top_logprobs_num
     if asked is not None and asked > vocabulary:
         raise ValueError(f"top_logprobs_num is {asked}; the vocabulary has {vocabulary} tokens")
-    ids = getattr(request, "token_ids_logprob", None)
-    if ids is None:
-        return
-    if not isinstance(ids, list) or not set(map(type, ids)) <= {int}:
-        raise ValueError("token_ids_logprob must be a flat list of token ids")
-    wrong = next((one for one in ids if not 0 <= one < vocabulary), None)
+    wrong = next((one for one in fields.token_ids_logprob or () if not 0 <= one < vocabulary), None)
     if wrong is not None:
         raise ValueError(f"token_ids_logprob has {wrong}, which is not in the vocabulary of {vocabulary}")
 
 
-def _check_positions(request: Any, tokens: int) -> None:
+def _check_positions(request: Any, fields: RequestFields, tokens: int) -> None:
     """Check the prompt positions that a worker would use as indices."""
     for name in ("multi_item_delimiter_indices", "token_indices_to_pool"):
-        places = getattr(request, name, None)
-        if places is None:
-            continue
-        if not isinstance(places, list) or not set(map(type, places)) <= {int}:
-            raise ValueError(f"{name} must be a list of places in the prompt")
+        places = getattr(fields, name)
         if places and not (min(places) >= 0 and max(places) < tokens):
             raise ValueError(f"{name} must be places in the prompt of {tokens} tokens")
-    start = getattr(request, "logprob_start_len", None)
+    start = fields.logprob_start_len
     rows = getattr(request, "input_embeds", None)
     length = tokens if rows is None else len(rows)
-    if start is None or not getattr(request, "return_logprob", False) or _continues(request):
+    if start is None or not fields.return_logprob or _continues(request):
         return
     if start > length:
         raise ValueError(f"logprob_start_len is {start}; the prompt has {length} tokens")
@@ -168,30 +163,27 @@ def _continues(request: Any) -> bool:
     return bool(getattr(request, "session_params", None) or getattr(request, "session_id", None))
 
 
-def _check_session(session: Mapping[str, Any] | None) -> None:
-    for name, value in (session or {}).items():
-        kind = _SESSION.get(name)
-        if kind is None:
-            raise ValueError(f"session_params has no {name!r}; it has {', '.join(_SESSION)}")
-        if value is not None and not (
-            isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        ):
-            raise ValueError(f"session_params: {name} must be a {kind.__name__}, and is {_short(value)}")
-
-
 def _check_sampling(given: Mapping[str, Any], vocabulary: int) -> None:
-    _hold(given, SAMPLING, "sampling_params")
+    # Convert only exact floats; a subclass such as numpy.float64 is one to SGLang.
+    plain = {name: float(value) if isinstance(value, float) else value for name, value in given.items()}
+    fields = _converted(plain, Sampling, "sampling_params")
+    if fields.top_k == 0:
+        raise ValueError("sampling_params: top_k must be -1 or at least 1")
+    for token, bias in (fields.logit_bias or {}).items():
+        if not 0 <= int(token) < vocabulary:
+            raise ValueError(
+                f"logit_bias has the token {token}, which is not in the vocabulary of {vocabulary}"
+            )
+        # Minus infinity bans a token; any other non-finite value makes the probabilities NaN.
+        number = isinstance(bias, int | float) and not isinstance(bias, bool)
+        if not number or not (bias == -math.inf or abs(bias) <= LARGEST_BIAS):
+            raise ValueError("sampling_params: logit_bias must map token ids to finite numbers")
     mine = INTERNAL.intersection(given)
     if mine:
         raise ValueError(f"sampling_params has no {', '.join(sorted(mine))}")
-    outside = next((t for t in given.get("logit_bias") or {} if not 0 <= int(t) < vocabulary), None)
-    if outside is not None:
-        raise ValueError(
-            f"logit_bias has the token {outside}, which is not in the vocabulary of {vocabulary}"
-        )
-    if given.get("min_new_tokens"):
+    if fields.min_new_tokens:
         # Workers suppress stop tokens by writing to their logits, indexed by id.
-        stops = [t for t in given.get("stop_token_ids") or () if t is not None]
+        stops = [t for t in fields.stop_token_ids or () if t is not None]
         outside = next((t for t in stops if not 0 <= t < vocabulary), None)
         if outside is not None:
             raise ValueError(
@@ -202,12 +194,3 @@ def _check_sampling(given: Mapping[str, Any], vocabulary: int) -> None:
 
 def _is_nested(rows: Any) -> bool:
     return isinstance(rows, list) and bool(rows) and isinstance(rows[0], list) and bool(rows[0])
-
-
-def _short(value: Any) -> str:
-    # repr() of a very large integer raises ValueError.
-    try:
-        said = repr(value)
-    except ValueError:
-        said = "a number of very many digits"
-    return said if len(said) <= 80 else f"{said[:77]}..."

@@ -1,151 +1,114 @@
-"""The table of valid values for each sampling parameter and request field.
+"""The types of the sampling parameters and request fields that workers can serve, for `msgspec.convert`.
 
-An absent parameter or None means SGLang's default. The table refuses values that would crash a worker, on the device or
-in Python arithmetic. Older releases of SGLang check almost nothing; the newest leaves these values to the device, whose
+An absent parameter or None means SGLang's default. Excluded are values that would crash a worker, on the device or in
+Python arithmetic. Older releases of SGLang check almost nothing; the newest leaves these values to the device, whose
 errors are asynchronous.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-__all__ = ["INTERNAL", "MAX_SAMPLES", "REQUEST", "SAMPLING", "Rule"]
+from msgspec import Meta, Struct
 
-Rule = Callable[[Any], str | None]
-"""Returns None for a valid value, else the text of the error ("must be ...")."""
+__all__ = ["INTERNAL", "LARGEST_BIAS", "MAX_SAMPLES", "Batch", "RequestFields", "Sampling"]
 
 MAX_SAMPLES = 4096
 """The largest number of answers per prompt (`n`). SGLang creates a request for each before it checks for room."""
 
+LARGEST_BIAS = 1e30
+"""The largest magnitude in `logit_bias`, far below the largest float32, so that a sum with a logit stays finite."""
+
 _LARGEST = 2**63 - 1
-_LARGEST_BIAS = 1e30  # far below the largest float32, so that a sum with a logit stays finite
+
+_Whole = Annotated[int, Meta(ge=-_LARGEST - 1, le=_LARGEST)]
+_Count = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Positive = Annotated[int, Meta(ge=1, le=_LARGEST)]
+_Samples = Annotated[int, Meta(ge=1, le=MAX_SAMPLES)]
+_MinusOneOrMore = Annotated[int, Meta(ge=-1, le=_LARGEST)]
+_Temperature = Annotated[float, Meta(ge=0, le=1e30)]
+_Probability = Annotated[float, Meta(ge=0, le=1)]
+_AboveZero = Annotated[float, Meta(gt=0, le=1)]
+_Penalty = Annotated[float, Meta(ge=-2, le=2)]
+_Repetition = Annotated[float, Meta(gt=0, le=2)]
+_TokenId = Annotated[str, Meta(pattern=r"^-?\d+$")]
 
 
-def _whole(low: int = -_LARGEST - 1, high: int = _LARGEST) -> Rule:
-    words = f"must be a whole number from {low} to {high}"
-    return lambda value: None if _is_whole(value) and low <= value <= high else words
+class Batch(Struct):
+    """The numbers of answers, which SGLang reads before it splits a batch; an explicit `n` of None would fail there."""
+
+    n: _Samples = 1
+    beam_width: _Samples | None = None
 
 
-def _number(low: float, high: float, *, above_low: bool = False) -> Rule:
-    words = (
-        f"must be a number {'above' if above_low else 'from'} {low:g} {'' if above_low else 'to '}{high:g}"
-    )
-    if above_low:
-        words = f"must be a number above {low:g} and at most {high:g}"
+class Sampling(Struct):
+    """The sampling parameters of one request. `top_k` must not be 0, values of `logit_bias` are checked apart."""
 
-    def rule(value: Any) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return words
-        return None if low <= value <= high and not (above_low and value == low) else words
+    max_new_tokens: _Count | None = None
+    min_new_tokens: _Count | None = None
+    n: _Samples | None = None
+    beam_width: _Samples | None = None
+    temperature: _Temperature | None = None
+    top_p: _AboveZero | None = None
+    top_k: _MinusOneOrMore | None = None
+    min_p: _Probability | None = None
+    frequency_penalty: _Penalty | None = None
+    presence_penalty: _Penalty | None = None
+    repetition_penalty: _Repetition | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[_Whole | None] | None = None
+    stop_regex: str | list[str] | None = None
+    json_schema: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    structural_tag: str | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: bool | None = None
+    no_stop_trim: bool | None = None
+    stream_interval: _Positive | None = None
+    logit_bias: dict[int | _TokenId, Any] | None = None
+    sampling_seed: _Whole | None = None
+    custom_params: dict[str, Any] | None = None
 
-    return rule
-
-
-def _a(kind: type | tuple[type, ...], words: str) -> Rule:
-    return lambda value: None if isinstance(value, kind) else f"must be {words}"
-
-
-def _top_k(value: Any) -> str | None:
-    right = _is_whole(value) and (value == -1 or 1 <= value <= _LARGEST)
-    return None if right else "must be -1 or a whole number of at least 1"
-
-
-def _texts(value: Any) -> str | None:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-        return None
-    return "must be a string or a list of strings"
-
-
-def _numbers(value: Any) -> str | None:
-    if not isinstance(value, list | set | tuple):
-        return "must be a list of token ids"
-    right = all(one is None or (_is_whole(one) and abs(one) <= _LARGEST) for one in value)
-    return None if right else "must be a list of token ids"
-
-
-def _bias(value: Any) -> str | None:
-    words = "must map token ids to finite numbers"
-    if not isinstance(value, Mapping):
-        return words
-    for token, bias in value.items():
-        if not str(token).lstrip("-").isdecimal():
-            return words
-        if isinstance(bias, bool) or not isinstance(bias, int | float):
-            return words
-        # Minus infinity bans a token; any other non-finite value makes the probabilities NaN.
-        if bias != -math.inf and not abs(bias) <= _LARGEST_BIAS:
-            return words
-    return None
-
-
-def _named(value: Any) -> str | None:
-    right = isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
-    return None if right else "must map names to values"
-
-
-_BOOL = _a(bool, "true or false")
-_TEXT = _a(str, "a string")
-
-SAMPLING: Mapping[str, Rule] = {
-    "max_new_tokens": _whole(0),
-    "min_new_tokens": _whole(0),
-    "n": _whole(1, MAX_SAMPLES),
-    "beam_width": _whole(1, MAX_SAMPLES),
-    "temperature": _number(0, 1e30),
-    "top_p": _number(0, 1, above_low=True),
-    "top_k": _top_k,
-    "min_p": _number(0, 1),
-    "frequency_penalty": _number(-2, 2),
-    "presence_penalty": _number(-2, 2),
-    "repetition_penalty": _number(0, 2, above_low=True),
-    "stop": _texts,
-    "stop_token_ids": _numbers,
-    "stop_regex": _texts,
-    "json_schema": _TEXT,
-    "regex": _TEXT,
-    "ebnf": _TEXT,
-    "structural_tag": _TEXT,
-    "ignore_eos": _BOOL,
-    "skip_special_tokens": _BOOL,
-    "spaces_between_special_tokens": _BOOL,
-    "no_stop_trim": _BOOL,
-    "stream_interval": _whole(1),
-    "logit_bias": _bias,
-    "sampling_seed": _whole(),
-    "custom_params": _named,
-}
 
 INTERNAL = frozenset(
     {"is_normalized", "stop_regex_max_len", "stop_regex_strs", "stop_str_max_len", "stop_strs"}
 )
 """Parameters that SGLang computes itself. Newer releases accept them from a client, unchecked."""
 
-REQUEST: Mapping[str, Rule] = {
-    "rid": _TEXT,
-    "return_logprob": _BOOL,
-    "logprob_start_len": _whole(-1),
-    "top_logprobs_num": _whole(0),
-    "stream": _BOOL,
-    "priority": _whole(),
-    "extra_key": _TEXT,
-    "session_id": _TEXT,
-    "lora_path": _TEXT,
-    "custom_logit_processor": _TEXT,
-    "bootstrap_host": _TEXT,
-    "bootstrap_port": _whole(),
-    "bootstrap_room": _whole(),
-    "routed_dp_rank": _whole(),
-    "routed_experts_start_len": _whole(0),
-    "require_reasoning": _BOOL,
-    "return_routed_experts": _BOOL,
-    "return_hidden_states": _a((bool, str), "true, false or a mode"),
-    "session_params": _a(dict, "a mapping"),
-    "dimensions": _whole(1),
-}
-"""Fields of one request, after a batch is split. Fields that a release of SGLang lacks are skipped."""
+
+class _Session(Struct, forbid_unknown_fields=True):
+    id: str | None = None
+    rid: str | None = None
+    offset: int | None = None
+    replace: bool | None = None
+    drop_previous_output: bool | None = None
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+class RequestFields(Struct):
+    """Fields of one request, after a batch is split. A field that a release of SGLang lacks has its default."""
+
+    rid: str | None = None
+    return_logprob: bool | None = None
+    logprob_start_len: _MinusOneOrMore | None = None
+    top_logprobs_num: _Count | None = None
+    token_ids_logprob: list[int] | None = None
+    multi_item_delimiter_indices: list[int] | None = None
+    token_indices_to_pool: list[int] | None = None
+    stream: bool | None = None
+    priority: _Whole | None = None
+    extra_key: str | None = None
+    session_id: str | None = None
+    lora_path: str | None = None
+    custom_logit_processor: str | None = None
+    bootstrap_host: str | None = None
+    bootstrap_port: _Whole | None = None
+    bootstrap_room: _Whole | None = None
+    routed_dp_rank: _Whole | None = None
+    routed_experts_start_len: _Count | None = None
+    require_reasoning: bool | None = None
+    return_routed_experts: bool | None = None
+    return_hidden_states: bool | str | None = None
+    session_params: _Session | None = None
+    dimensions: _Positive | None = None
