@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from sglang_platform.core import HookRegistry
-from sglang_platform.core.errors import HostError
 from sglang_platform.core.registries import register_model
 from sglang_platform.core.registries.registry import RegistryError
 from sglang_platform.core.sglang.registries import model_architectures
@@ -22,7 +21,7 @@ from sglang.srt.models.registry import ModelRegistry
 
 
 def refused(architecture, *parts):
-    with pytest.raises((HostError, RegistryError)) as refusal:
+    with pytest.raises(RegistryError) as refusal:
         ModelRegistry.resolve_model_cls([architecture])
     assert all(part in str(refusal.value) for part in parts), refusal.value
     return refusal.value
@@ -34,8 +33,6 @@ assert (cls.__name__, name) == ("Good", "GoodPluginModel")
 error = refused("BrokenPluginModel", "plugin_models.broken:Broken", "a_driver_that_is_not_there")
 assert isinstance(error.__cause__, ModuleNotFoundError)
 refused("OffPluginModel", "switched off", "SGLANG_DISABLED_MODEL_ARCHS names switched_off")
-refused("Qwen3MoeForCausalLM", "switched off", "names qwen3_moe")  # the host's own, by the same variable
 assert "plugin_models.switched_off" not in sys.modules
-assert "sglang.srt.models.qwen3_moe" not in sys.modules
 assert ModelRegistry.resolve_model_cls(["External"])[0].__name__ == "External"  # no other is affected
 print("isolated")
