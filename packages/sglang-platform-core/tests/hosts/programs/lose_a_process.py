@@ -2,7 +2,6 @@
 
 `another rank, while it dies`: its connections are closed, and nobody can wait for it yet.
 `nobody`: it kills the others and lives on, as `Engine.shutdown` does.
-`tracker`: Python's resource tracker is killed before all others end; `tracker, and another`: Python has begun another.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -38,17 +36,6 @@ def hold_on(to: Connection, name: str | None) -> None:
     """As a process whose end takes long: its first thread is gone, and for Linux it has no memory any more."""
     threading.Thread(target=hold, args=(to, name)).start()
     ctypes.CDLL(None).pthread_exit(None)
-
-
-def lose_the_tracker(*, again: bool) -> None:
-    tracker = vars(resource_tracker._resource_tracker)["_pid"]
-    os.kill(tracker, signal.SIGKILL)
-    while Path(f"/proc/{tracker}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)
-    print("killed", tracker, flush=True)
-    if again:
-        resource_tracker.ensure_running()
-        assert vars(resource_tracker._resource_tracker)["_pid"] != tracker
 
 
 def main(noticed_by: str) -> None:
@@ -76,9 +63,6 @@ def main(noticed_by: str) -> None:
         own.unlink()
         common.kill_process_tree(os.getpid(), include_parent=False)
         return
-    if noticed_by.startswith("tracker"):
-        lose_the_tracker(again="another" in noticed_by)
-        common.kill_process_tree(os.getpid())
     watchdog = SubprocessWatchdog(processes, ["scheduler_0", "scheduler_1"])
     manager = SimpleNamespace(_subprocess_watchdog=watchdog, dump_requests_before_crash=lambda: None)
     handler = SignalHandler(manager)

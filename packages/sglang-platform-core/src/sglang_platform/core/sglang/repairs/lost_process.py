@@ -6,12 +6,10 @@ Python's resource tracker with the others, although the tracker's task is to rem
 processes.
 
 The places, SGLang 0.5.11 to 0.5.23: `kill_process_tree` (`utils/common.py`), `SignalHandler`
-(`managers/tokenizer_manager.py`), `SubprocessWatchdog` (`utils/watchdog.py`), and `MessageQueue`
-(`distributed/device_communicators/shm_broadcast.py`).
+(`managers/tokenizer_manager.py`), and `MessageQueue` (`distributed/device_communicators/shm_broadcast.py`).
 
-Do not rely on the resource tracker; it may be the process that died. SGLang's schedulers always leave the shared memory
-of the ranks' message queue to the tracker, even at SIGTERM, when they end before another process could inspect their
-mappings. So that memory is unlinked as soon as all readers have opened it.
+SGLang's schedulers always leave the shared memory of the ranks' message queue to the tracker, even at SIGTERM. So that
+memory, the largest, is unlinked as soon as all readers have opened it, and stays nowhere if the tracker is killed too.
 """
 
 from __future__ import annotations
@@ -19,12 +17,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import signal
-from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.registration import losing_fields, soft
@@ -34,22 +30,14 @@ __all__ = ["register_hooks"]
 
 _KILL = "sglang.srt.utils.common:kill_process_tree"
 _HANDLER = "sglang.srt.managers.tokenizer_manager:SignalHandler.running_phase_sigquit_handler"
-_WATCHDOG = "sglang.srt.utils.watchdog:SubprocessWatchdog._check_processes"
 _QUEUE_READY = "sglang.srt.distributed.device_communicators.shm_broadcast:MessageQueue.wait_until_ready"
 _CORE_DUMPS = "SGLANG_CUDA_COREDUMP_BEFORE_CRASH"
-
-_SHARED = Path("/dev/shm")
-_OF_A_TRACKER = re.compile(r"(psm|sgl_shm|multi_tokenizer_args)_\w+|sem\.mp-\w+")
-"""Names of Python's and SGLang's shared memory and of Python's semaphores: exactly what a tracker removes."""
-_MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (\d+) +{_SHARED}/", re.MULTILINE)
-"""The inodes in /proc/<pid>/maps. Inodes, since a semaphore is listed there under a name that no longer exists."""
 
 _QUEUE_STAYS = "shared memory of the ranks' message queue may stay in /dev/shm after the server has ended"
 _UNSAID = "the log does not say which process of the server was killed"
 _DYING_SECONDS = 5.0
 
 _logger = logging.getLogger(__name__)
-_told: set[int] = set()
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -63,10 +51,6 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     soft(
         _KILL, _spare_the_tracker, HookType.BEFORE,
         without="shared memory may stay in /dev/shm where a process of the server was killed",
-    )  # fmt: skip
-    soft(
-        _WATCHDOG, _note_the_told, HookType.BEFORE,
-        without="a process that was killed may be named twice",
     )  # fmt: skip
     soft(
         _HANDLER, _tell, HookType.BEFORE,
@@ -95,55 +79,9 @@ def _spare_the_tracker(
     process ends, and then ends too."""
     if parent_pid not in (None, os.getpid()) or skip_pid is not None:
         return None
-    ends = include_parent and parent_pid is not None  # as SGLang takes it
     # Python has no public API for the pid. None if another process started the tracker.
     tracker: int | None = vars(resource_tracker._resource_tracker)["_pid"]
-    _remove_what_a_lost_tracker_knew(tracker, ends)
     return (parent_pid, include_parent, tracker, *others), named
-
-
-def _remove_what_a_lost_tracker_knew(tracker: int | None, ends: bool) -> None:
-    """Unlink shared memory that a killed tracker would have removed.
-
-    A replacement tracker that Python started is younger than the processes that hold the memory, and does not know it.
-    Those processes are about to be killed (this one too if it `ends`), so none opens the memory again.
-    """
-    living = dict(_living())
-    born = living[tracker].began if tracker in living else None
-    ours = {os.getpid()}
-    while more := {pid for pid, one in living.items() if one.parent in ours} - ours:
-        ours |= more
-    held: set[int] = set()
-    for pid in ours - {tracker, None if ends else os.getpid()}:
-        if born is None or living[pid].began < born:
-            with contextlib.suppress(OSError):
-                held.update(map(int, _MAPPED.findall(Path(f"/proc/{pid}/maps").read_text())))
-    for file in _SHARED.iterdir() if held else ():
-        with contextlib.suppress(OSError):
-            if _OF_A_TRACKER.fullmatch(file.name) and file.stat().st_ino in held:
-                file.unlink()
-
-
-class _Process(NamedTuple):
-    """`began`: in ticks of the system's clock."""
-
-    parent: int
-    began: int
-
-
-def _living() -> Iterator[tuple[int, _Process]]:
-    """The running processes from Linux's /proc; none on other systems."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            state, parent, *more = (folder / "stat").read_text().rpartition(")")[2].split()
-            if state != "Z":  # a zombie
-                yield int(folder.name), _Process(int(parent), int(more[17]))
-
-
-def _note_the_told(watchdog: Any) -> None:
-    """Record the dead processes, which SGLang's watchdog itself is about to log."""
-    with losing_fields(_note_the_told, without=_UNSAID):
-        _told.update(process.pid for process, _ in _dead(watchdog))
 
 
 def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
@@ -155,8 +93,6 @@ def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
             _wait_for_the_dying(watchdog)
             dead = _dead(watchdog)
     for process, name in dead:
-        if process.pid in _told:
-            continue
         code = process.exitcode
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         _logger.error(
