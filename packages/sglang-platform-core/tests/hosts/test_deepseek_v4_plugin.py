@@ -124,7 +124,7 @@ def test_all_registries_with_experts_in_mxfp4(tmp_path: Path, checkpoint: Path) 
         "kv_pool_factories": ["v4_hierarchical_pool", "v4_token_pool"],
         "host_pool_factories": [],
         "request_coordinators": ["v4_pages"],
-        "lifecycle_listeners": ["v4_page_follower"],
+        "lifecycle_listeners": ["coordinator v4_pages", "v4_page_follower"],
         "model_architectures": ["DeepseekV4ShapedForCausalLM"],
     }
     assert found.registries["answers"] == [

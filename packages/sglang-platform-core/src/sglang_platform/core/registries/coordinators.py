@@ -34,8 +34,9 @@ coordinators: Registry[Callable[..., Any]] = Registry("request_coordinators", "r
 def register_request_coordinator(name: str, factory: Callable[..., Any], *, model: str | None = None) -> None:
     """`factory(scheduler=..., **options)` makes the coordinator, once per scheduler.
 
-    The object may have any of `on_request_admitted(req)` and `on_batch_done(batch, result)`. `model` is the module
-    whose import registers it. Raises RegistryError where another factory has the name.
+    The object may have any method of a lifecycle listener (`register_forward_hook`), such as
+    `on_request_admitted(req)` and `on_batch_done(batch, result)`. `model` is the module whose import registers it.
+    Raises RegistryError where another factory has the name.
     """
     if model is not None:
         CREATED_BY[name] = model

@@ -6,14 +6,12 @@ The graph runner calls `query_run_eagerly`, the process report `query_report`: n
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import events
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, SCHEDULER
 from sglang_platform.core.sglang.registration import required
-from sglang_platform.core.sglang.scheduler_steps import when_batch_done, when_request_admitted
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -25,9 +23,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _hook_event(event: str) -> None:
-    hook = _HOOKS.get(event)
-    if hook is not None:
-        hook()
+    if event in _HOOKS:
+        required(*_HOOKS[event], without="objects that a plugin registered for this event are not told of it")
 
 
 def _model_loaded(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
@@ -42,11 +39,19 @@ def _forward_end(result: Any, runner: Any, forward_batch: Any, *args: Any, **kwa
     events.dispatch("on_forward_end", forward_batch, result)
 
 
-def _request_admitted(scheduler: Any, req: Any) -> None:
-    events.dispatch("on_request_admitted", req)
+def _request_admitted(original: Any, scheduler: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+    """SGLang's function queues or aborts a request, and runs again for a retracted request."""
+    again = kwargs.get("is_retracted", bool(args and args[0]))
+    waiting = len(scheduler.waiting_queue)
+    returned = original(scheduler, req, *args, **kwargs)
+    # With prefill-decode disaggregation the request waits in other queues.
+    queued = scheduler.disaggregation_mode.value != "null" or len(scheduler.waiting_queue) > waiting
+    if queued and not again:
+        events.dispatch("on_request_admitted", req)
+    return returned
 
 
-def _batch_done(scheduler: Any, batch: Any, result: Any) -> None:
+def _batch_done(_: Any, scheduler: Any, batch: Any, result: Any, *args: Any, **kwargs: Any) -> None:
     events.dispatch("on_batch_done", batch, result)
 
 
@@ -55,16 +60,12 @@ def _cache_flushed(flushed: Any, scheduler: Any, *args: Any, **kwargs: Any) -> N
         events.dispatch("on_cache_flushed")
 
 
-def _register(place: str, hook: Callable[..., None], type: HookType) -> None:
-    required(place, hook, type, without="objects that a plugin registered for this event are not told of it")
-
-
-_HOOKS: dict[str, Callable[[], None]] = {
-    "on_model_loaded": partial(_register, f"{MODEL_RUNNER}.load_model", _model_loaded, HookType.AFTER),
-    "on_forward_begin": partial(_register, f"{MODEL_RUNNER}.forward", _forward_begin, HookType.BEFORE),
-    "on_forward_end": partial(_register, f"{MODEL_RUNNER}.forward", _forward_end, HookType.AFTER),
-    "on_request_admitted": partial(when_request_admitted, _request_admitted),
-    "on_batch_done": partial(when_batch_done, _batch_done),
-    "on_cache_flushed": partial(_register, f"{SCHEDULER}.flush_cache", _cache_flushed, HookType.AFTER),
+_HOOKS: dict[str, tuple[str, Callable[..., Any], HookType]] = {
+    "on_model_loaded": (f"{MODEL_RUNNER}.load_model", _model_loaded, HookType.AFTER),
+    "on_forward_begin": (f"{MODEL_RUNNER}.forward", _forward_begin, HookType.BEFORE),
+    "on_forward_end": (f"{MODEL_RUNNER}.forward", _forward_end, HookType.AFTER),
+    "on_request_admitted": (f"{SCHEDULER}._add_request_to_queue", _request_admitted, HookType.AROUND),
+    "on_batch_done": (f"{SCHEDULER}.process_batch_result", _batch_done, HookType.AFTER),
+    "on_cache_flushed": (f"{SCHEDULER}.flush_cache", _cache_flushed, HookType.AFTER),
 }
-"""By event, the function that registers the hook for it."""
+"""By event, the function of SGLang and the hook on it."""
