@@ -12,14 +12,14 @@ compressed-tensors with 8-bit integers, fp8 and packed integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from sglang_platform.core.portable.torch.packed_integers import AWQ_ORDER, unpack
 
-__all__ = ["CannotRead", "StoredWeights", "check_names", "dequantised", "stored_weights"]
+__all__ = ["CannotRead", "StoredWeights", "dequantised", "stored_weights"]
 
 Parts = Mapping[str, torch.Tensor]
 
@@ -66,15 +66,6 @@ def dequantised(
     if held:
         module, found = next(iter(held.items()))
         raise CannotRead(f"of the weight of {module} there is no {', '.join(stored.parts - found.keys())}")
-
-
-def check_names(tensors: Iterable[tuple[str, torch.dtype]], stored: StoredWeights) -> None:
-    """Raise CannotRead where `dequantised` would for tensors of these names and types, before any is loaded."""
-    nothing = replace(stored, join=lambda parts: torch.empty(0))
-    for _ in dequantised(
-        ((name, torch.empty(0, dtype=dtype)) for name, dtype in tensors), nothing, torch.float32
-    ):
-        pass
 
 
 def _is_quantised(tensor: torch.Tensor) -> bool:

@@ -7,10 +7,8 @@ launch.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +17,6 @@ from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.stored_weights import (
     CannotRead,
-    check_names,
     dequantised,
     stored_weights,
 )
@@ -32,8 +29,6 @@ _logger = logging.getLogger(__name__)
 
 _CONFIG = "sglang.srt.configs.model_config:ModelConfig._verify_quantization"
 _WEIGHTS = "sglang.srt.model_loader.loader:DefaultModelLoader._get_weights_iterator"
-_QUANTISED = {"I8": torch.int8, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
-"""The safetensors names of quantised dtypes, which must not be mistaken for plain weights."""
 
 _DESCRIBED = "_sglang_platform_quantised"
 """The attribute of the host's model config that holds the format for the loader. Plain data: it crosses processes."""
@@ -52,7 +47,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         if described is None or _served_by(platform, config.quantization or described.get("quant_method")):
             original(config)
             return
-        _check(platform, described, Path(config.model_path))
+        _check(platform, described)
         vars(config)[_DESCRIBED] = _known[config.model_path] = dict(described)
         _logger.warning(
             "platform %s has no kernels for weights of the method %r: they are read back as %s, and the model takes "
@@ -86,10 +81,10 @@ def _served_by(platform: Any, method: Any) -> bool:
     )
 
 
-def _check(platform: Any, described: Any, folder: Path) -> None:
-    """Raise LaunchRefused for a format without a reader, and for quantised tensors that the format does not cover."""
+def _check(platform: Any, described: Any) -> None:
+    """Raise LaunchRefused for a format without a reader."""
     try:
-        check_names(_tensors(folder), stored_weights(described))
+        stored_weights(described)
     except CannotRead as error:
         runs = ", ".join(platform.supported_quantization) or "no method"
         raise LaunchRefused(
@@ -100,16 +95,6 @@ def _check(platform: Any, described: Any, folder: Path) -> None:
             fix="serve the model unquantised, or in a format that is read; a vendor declares a method in "
             "supported_quantization and answers get_quantization_config() for it",
         ) from error
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, torch.dtype]]:
-    """The names and dtypes in the headers of the checkpoint's files; empty if it is not on this machine yet."""
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        for name, tensor in header.items():
-            if name != "__metadata__":
-                yield name, _QUANTISED.get(tensor["dtype"], torch.float32)
 
 
 def _read_back(
