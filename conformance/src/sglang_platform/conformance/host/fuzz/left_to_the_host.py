@@ -34,6 +34,11 @@ LEFT_TO_THE_HOST: tuple[Left, ...] = (
         "/api/", 0, "IncompleteRead", "entrypoints/ollama/serving.py",
         "a stream whose request is refused after its headers were sent, by a function inside a method",
     ),
+    Left(
+        "/v1/detokenize", 500, "Internal server error during detokenization",
+        "entrypoints/openai/serving_tokenize.py",
+        "a token id outside of 32 bits; the endpoint answers its own exceptions",
+    ),
 )  # fmt: skip
 
 

@@ -21,11 +21,19 @@ from sglang_platform.core.sglang.repairs.request_limits import (
     Sampling,
 )
 
-__all__ = ["Model", "check_batch", "check_request", "check_taken_apart", "malformed_as_value_error"]
+__all__ = [
+    "MALFORMED",
+    "Model",
+    "check_batch",
+    "check_request",
+    "check_taken_apart",
+    "malformed_as_value_error",
+]
 
 _Fields = TypeVar("_Fields", Batch, RequestFields, Sampling)
 
-_TRIPPED = (TypeError, AttributeError, LookupError, OverflowError, AssertionError, RecursionError, re.error)
+MALFORMED = (TypeError, AttributeError, LookupError, OverflowError, AssertionError, RecursionError, re.error)
+"""The exceptions that SGLang's code raises on a malformed request, beside ValueError."""
 
 
 class Model(NamedTuple):
@@ -45,7 +53,7 @@ def malformed_as_value_error() -> Iterator[None]:
     """Convert the exceptions that SGLang's code raises on a malformed request to ValueError: the client's error."""
     try:
         yield
-    except _TRIPPED as error:
+    except MALFORMED as error:
         raise ValueError(f"malformed request: {type(error).__name__}: {error}") from error
 
 
