@@ -6,7 +6,7 @@ import contextlib
 
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import PluginOrigin
-from sglang_platform.core.hooks.existence import check, forget
+from sglang_platform.core.hooks.existence import forget, missing
 from sglang_platform.core.installed.address import Address
 from sglang_platform.core.installed.files import metadata_text
 from sglang_platform.core.installed.modules import find
@@ -29,14 +29,14 @@ def target_problem(value: str) -> str | None:
         return f"{value!r} is no object reference (`pkg.mod:function`)"
     if not attribute:
         return f"{value!r} names a module, not a function in one"
-    spec, missing = find(module)
+    spec, absent = find(module)
     if spec is None:
-        return f"the module {missing!r} does not exist in this environment"
-    verdict = check(Address(module, tuple(attribute.split("."))))
+        return f"the module {absent!r} does not exist in this environment"
+    lacked = missing(Address(module, tuple(attribute.split("."))))
     forget()  # the file may change before the next check
-    if verdict.answer != "missing":
+    if lacked is None:
         return None
-    meant = next((one.partition(":")[2] for one in verdict.nearest if one.startswith(f"{module}:")), None)
+    meant = next((one.partition(":")[2] for one in lacked.nearest if one.startswith(f"{module}:")), None)
     return f"the module {module!r} does not define {attribute!r}" + (
         f"; did you mean {meant!r}?" if meant else ""
     )

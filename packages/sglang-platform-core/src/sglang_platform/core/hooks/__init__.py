@@ -31,7 +31,7 @@ modules here:
 The folders:
 
     (here)        registering and reporting: `registry`, `registration`, `report`; `targets` resolves a name to its
-                  place; `existence` checks in a module's source whether a target exists, with the names that
+                  place; `existence` checks in a module's source whether a target is missing, with the names that
                   `top_level` reads
     patching/     applying hooks and undoing them. `engine` keeps the hooks, `finder` reports executed modules,
                   `rounds` settles targets, `sites` and `site` change the attribute in a place

@@ -36,8 +36,8 @@ class BoundNames:
 
     def __init__(self, node: ast.Module | ast.ClassDef, package: str) -> None:
         self.names: dict[str, list[Binding]] = {}
-        self.stars: list[str] = []
-        """Modules of `from module import *`."""
+        self.has_star = False
+        """True if there is a `from module import *`."""
         self.uncertain: set[str] = set()
         """Names that are deleted, or annotated without a value."""
         self.given: set[str] = set()
@@ -70,7 +70,7 @@ class BoundNames:
                 module = resolve_name("." * node.level + (node.module or ""), self._package)
                 for alias in node.names:
                     if alias.name == "*":
-                        self.stars.append(module)
+                        self.has_star = True
                     else:
                         self._bind(alias.asname or alias.name, Address(module, (alias.name,)))
             case ast.AnnAssign(value=None, target=ast.Name(id=name)) | ast.Name(id=name, ctx=ast.Del()):

@@ -160,9 +160,9 @@ class Rounds:
         return module
 
     def _check_source(self, key: str, address: Address) -> None:
-        verdict = existence.check(address)
-        if verdict.answer == "missing":
-            self._missing(key, verdict.why, verdict.nearest)
+        found = existence.missing(address)
+        if found is not None:
+            self._missing(key, found.why, found.nearest)
         else:
             self._pend(key, f"this process has not imported {address.module}")
 

@@ -49,10 +49,10 @@ def _missing(target: str) -> str | None:
         address = resolve(parse(target))
     except HookTargetError as error:
         return error.what
-    verdict = address if isinstance(address, MissingModule) else existence.check(address)
-    if isinstance(verdict, MissingModule) or verdict.answer == "missing":
-        near = f"; did you mean {' or '.join(verdict.nearest[:3])}?" if verdict.nearest else ""
-        return f"{verdict.why}{near}"
+    lacked = address if isinstance(address, MissingModule) else existence.missing(address)
+    if lacked is not None:
+        near = f"; did you mean {' or '.join(lacked.nearest[:3])}?" if lacked.nearest else ""
+        return f"{lacked.why}{near}"
     module, colon, path = target.partition(":")
     if colon and "." not in path:
         return (
