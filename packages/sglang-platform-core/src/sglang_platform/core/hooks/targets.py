@@ -12,7 +12,6 @@ from sglang_platform.core.installed.modules import Found, find_module, submodule
 from sglang_platform.core.spelling import shown
 
 __all__ = [
-    "Deferred",
     "MissingModule",
     "MissingName",
     "Place",
@@ -57,12 +56,6 @@ class MissingName(NamedTuple):
 
     why: str
     nearest: tuple[str, ...]
-
-
-class Deferred(NamedTuple):
-    """The module creates the name on first use, in its `__getattr__`."""
-
-    name: str
 
 
 def parse(spelling: str) -> Target:
@@ -114,13 +107,11 @@ def _missing_module(part: str, package: str, found: Found | None) -> MissingModu
     )
 
 
-def locate(module: ModuleType, path: tuple[str, ...]) -> Place | MissingName | Deferred:
+def locate(module: ModuleType, path: tuple[str, ...]) -> Place | MissingName:
     """Find a target in a loaded module. Never calls a module's `__getattr__`, which could import."""
     owner: Any = module
     for position, name in enumerate(path):
         place = attribute(owner, name)
-        if place is None and owner is module and "__getattr__" in own_names(module):
-            return Deferred(name)
         if place is None:
             return _missing_name(module, path[:position], owner, name)
         if position < len(path) - 1:
@@ -135,7 +126,10 @@ def _missing_name(module: ModuleType, found: tuple[str, ...], owner: Any, name: 
         names += submodules(find_module(module.__name__))
     where = f"{module.__name__}:{'.'.join(found)}".rstrip(":")
     glue = "." if found else ":"
-    return MissingName(f"{where} has no {name!r}", tuple(where + glue + one for one in nearest(name, names)))
+    why = f"{where} has no {name!r}"
+    if owner is module and "__getattr__" in own_names(module):
+        why = f"{why} before its __getattr__ makes one; hook it in the module that defines it"
+    return MissingName(why, tuple(where + glue + one for one in nearest(name, names)))
 
 
 def own_names(owner: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ class HookEngine:
                 # and a process that applies no hook should not pay for it. `test_hooks_light` checks this.
                 from sglang_platform.core.hooks.patching.rounds import Rounds
 
-                self._rounds = Rounds(self._hooks, self._watched, self._module_executed, self._name_made)
+                self._rounds = Rounds(self._hooks, self._watched, self._module_executed)
             self._finder.install()
             self._rounds.settle(self._hooks)
             self._tell()
@@ -128,7 +128,7 @@ class HookEngine:
         if self._rounds is None or address is None:
             return False
         module = sys.modules.get(address.module)
-        return module is not None and not self._rounds.awaits_name(address.module) and not is_running(module)
+        return module is not None and not is_running(module)
 
     def _module_executed(self, module: ModuleType, name: str) -> None:
         """Callback of the finder after a module was executed. A required hook that fails makes the import fail."""
@@ -137,26 +137,11 @@ class HookEngine:
                 return
             keys = self._rounds.module_executed(module, name)
             self._tell()
-            error = self._error_on(keys)
+            error = error_of(one for key in keys for one in self._hooks[key])
             if error is not None:
                 self._rounds.take_back(keys)
                 self._tell()
                 raise self.late_error(error) from None
-
-    def _name_made(self, module: str, name: str) -> None:
-        """Callback after a module created a hooked name on first use, before the name is returned."""
-        with self._lock:
-            if self._rounds is None:
-                return
-            keys = self._rounds.made_on_use(module, name)
-            self._rounds.settle(keys)
-            self._tell()
-            error = self._error_on(keys)
-            if error is not None:
-                raise self.late_error(error) from None
-
-    def _error_on(self, keys: Iterable[str]) -> HookError | None:
-        return error_of(one for key in keys for one in self._hooks[key])
 
     def _tell(self) -> None:
         for listener in self._listeners:

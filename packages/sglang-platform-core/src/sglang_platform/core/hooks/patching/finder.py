@@ -1,4 +1,4 @@
-"""Detects that a module was executed or created a lazy name, and patches it before other code can bind its names."""
+"""Detects that a module was executed, and patches it before other code can bind its names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["HookFinder", "LazyNames", "OnExecuted", "is_running", "loaded", "when_finished"]
+__all__ = ["HookFinder", "OnExecuted", "is_running", "loaded", "when_finished"]
 
 _ABOUT_TO = 0.5
 """Timeout in seconds for a module that another thread is about to put into `sys.modules`."""
@@ -147,31 +147,3 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
     spec.__class__ = ModuleSpec  # another thread's import ended in between
     spec.__dict__.pop("_waiting", None)
     return False
-
-
-class LazyNames:
-    """Replaces the `__getattr__` of a module with lazy names, to hook a wanted name when it is created."""
-
-    def __init__(self, module: ModuleType, name: str, made: Callable[[str, str], None]) -> None:
-        self._module = module
-        self._made = made
-        self._original: Callable[[str], Any] = module.__dict__["__getattr__"]
-        self.wanted = {name}
-        module.__dict__["__getattr__"] = self
-
-    def __call__(self, name: str) -> Any:
-        value = self._original(name)
-        if name not in self.wanted:
-            return value
-        names = self._module.__dict__
-        names.setdefault(name, value)
-        self._made(self._module.__name__, name)
-        return names[name]
-
-    @property
-    def is_installed(self) -> bool:
-        return self._module.__dict__.get("__getattr__") is self
-
-    def remove(self) -> None:
-        if self.is_installed:
-            self._module.__dict__["__getattr__"] = self._original

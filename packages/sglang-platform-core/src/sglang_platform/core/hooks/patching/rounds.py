@@ -1,7 +1,7 @@
 """Rounds: each one updates the attributes of its targets to match the hooks registered on them.
 
-A round is triggered by `apply_hooks()`, by a later registration, by the execution of a watched module, and by the
-creation of a lazy name. In a round a target's hooks are
+A round is triggered by `apply_hooks()`, by a later registration, and by the execution of a watched module. In a round a
+target's hooks are
 
     applied   if its module is loaded: by a site
     pending   if its module is not loaded or is still running: it is watched, and its end triggers another round
@@ -10,22 +10,16 @@ creation of a lazy name. In a round a target's hooks are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import ModuleType
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks import existence
-from sglang_platform.core.hooks.patching.finder import (
-    LazyNames,
-    OnExecuted,
-    is_running,
-    loaded,
-    when_finished,
-)
+from sglang_platform.core.hooks.patching.finder import OnExecuted, is_running, loaded, when_finished
 from sglang_platform.core.hooks.patching.sites import Sites
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.hooks.report import fail
-from sglang_platform.core.hooks.targets import Deferred, MissingName, parse, resolve
+from sglang_platform.core.hooks.targets import parse, resolve
 from sglang_platform.core.installed.address import Address
 
 __all__ = ["Rounds"]
@@ -38,7 +32,6 @@ class Rounds:
         hooks: the registrations by key, as the engine keeps them.
         watched: by name of each watched module, the keys that wait for it. Filled here, read by the finder.
         executed: called with a module and its name after a run whose start the finder did not see.
-        name_made: called with a module's name and the lazy name that it has just created.
     """
 
     def __init__(
@@ -46,14 +39,11 @@ class Rounds:
         hooks: Mapping[str, Sequence[Registration]],
         watched: dict[str, set[str]],
         executed: OnExecuted,
-        name_made: Callable[[str, str], None],
     ) -> None:
         self._hooks = hooks
         self._watched = watched
         self._executed = executed
-        self._name_made = name_made
         self._addresses: dict[str, Address] = {}
-        self._lazy_names: dict[str, LazyNames] = {}
         self._sites = Sites(hooks)
 
     def settle(self, keys: Collection[str], executed: str | None = None) -> None:
@@ -82,17 +72,9 @@ class Rounds:
                     one.pend("its module failed to import")
         self._sites.bring_along()
 
-    def made_on_use(self, module: str, name: str) -> list[str]:
-        """The keys of the targets at or below a lazy name of a module."""
-        return [key for key, at in self._addresses.items() if at.module == module and at.path[0] == name]
-
     def address(self, key: str) -> Address | None:
         """The target's module and path; None if not known yet."""
         return self._addresses.get(key)
-
-    def awaits_name(self, module: str) -> bool:
-        """True if there are hooks on a lazy name of this module."""
-        return module in self._lazy_names
 
     def forget(self, key: str) -> None:
         """Drop all records of a key that has no hooks any more."""
@@ -100,13 +82,7 @@ class Rounds:
             keys.discard(key)
             if not keys:
                 del self._watched[module]
-        address = self._addresses.pop(key, None)
-        lazy = self._lazy_names.get(address.module) if address is not None else None
-        if address is not None and lazy is not None:
-            lazy.wanted.discard(address.path[0])
-            if not lazy.wanted:
-                lazy.remove()
-                del self._lazy_names[address.module]
+        self._addresses.pop(key, None)
 
     def _settle_each(self, keys: Iterable[str], executed: str | None) -> None:
         for key in sorted(keys, key=self._rank):
@@ -126,11 +102,8 @@ class Rounds:
         if address is None or module is None:
             return
         problem = self._sites.settle(key, address, module)
-        if isinstance(problem, MissingName):
+        if problem is not None:
             self._missing(key, problem.why, problem.nearest)
-        elif isinstance(problem, Deferred):
-            self._await_name(module, problem.name)
-            self._pend(key, f"{module.__name__} makes {problem.name!r} on first use")
 
     def _address_of(self, key: str) -> Address | None:
         """The target's module and path; retried if it was missing before, None if it still is."""
@@ -165,13 +138,6 @@ class Rounds:
             self._missing(key, found.why, found.nearest)
         else:
             self._pend(key, f"this process has not imported {address.module}")
-
-    def _await_name(self, module: ModuleType, name: str) -> None:
-        known = self._lazy_names.get(module.__name__)
-        if known is not None and known.is_installed:
-            known.wanted.add(name)
-        else:
-            self._lazy_names[module.__name__] = LazyNames(module, name, self._name_made)
 
     def _watch(self, key: str, *modules: str) -> None:
         for module in modules:

@@ -12,7 +12,7 @@ from sglang_platform.core.hooks.references.swaps import Swap
 from sglang_platform.core.hooks.references.sweep import sweep
 from sglang_platform.core.hooks.registration import Registration, stacking
 from sglang_platform.core.hooks.report import fail, log, warn_of_two
-from sglang_platform.core.hooks.targets import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.targets import MissingName, Place, locate
 from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 
@@ -33,7 +33,7 @@ class Sites:
     def __iter__(self) -> Iterator[Site]:
         return iter(dict.fromkeys(self._by_key.values()))
 
-    def settle(self, key: str, address: Address, module: ModuleType) -> MissingName | Deferred | None:
+    def settle(self, key: str, address: Address, module: ModuleType) -> MissingName | None:
         """Make the attribute at `address` match the hooks of `key`; returns the reason if there is none."""
         site = self._by_key.get(key)
         found = locate(module, address.path)
