@@ -22,20 +22,20 @@ from sglang_platform.core.installed.modules import find_module, submodules
 if TYPE_CHECKING:
     from sglang_platform.core.hooks.top_level import Binding, ClassBody, TopLevel
 
-__all__ = ["Missing", "forget", "missing"]
+__all__ = ["MissingTarget", "forget", "missing"]
 
 _CO_OPTIMIZED = 0x1  # set on functions, not on class bodies
 _FARTHEST = 30  # imports, aliases and base classes in a row
 
 
-class Missing(NamedTuple):
+class MissingTarget(NamedTuple):
     """Why a target certainly does not exist, and the nearest names that do."""
 
     why: str
     nearest: tuple[str, ...] = ()
 
 
-def missing(address: Address) -> Missing | None:
+def missing(address: Address) -> MissingTarget | None:
     """Why the module neither defines, imports nor inherits the attribute. Follows imports and base classes in sources.
 
     None if the attribute exists, or if the source cannot tell: generated names, a metaclass, a C extension, `import *`.
@@ -49,14 +49,14 @@ def forget() -> None:
     _compiled.cache_clear()
 
 
-def _missing(address: Address, seen: frozenset[Address]) -> Missing | None:
+def _missing(address: Address, seen: frozenset[Address]) -> MissingTarget | None:
     if not address.path or _is_plainly_defined(address) or address in seen or len(seen) > _FARTHEST:
         return None
     module = _parsed(address.module)
     return None if module is None else _in_module(module, address.path, seen | {address})
 
 
-def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]) -> Missing | None:
+def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]) -> MissingTarget | None:
     """The answer on `path` in a module: its names and its submodules."""
     first, rest = path[0], path[1:]
     if module.has_star or first in module.uncertain:
@@ -69,12 +69,12 @@ def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]
     if first.startswith("__") or module.may_bind_others():
         return None
     close = nearest(first, (*module.names, *submodules(find_module(module.name))))
-    return Missing(f"{module.name} has no {first!r}", tuple(f"{module.name}:{one}" for one in close))
+    return MissingTarget(f"{module.name} has no {first!r}", tuple(f"{module.name}:{one}" for one in close))
 
 
 def _below(
     module: TopLevel, name: tuple[str, ...], bound: Binding, path: tuple[str, ...], seen: frozenset[Address]
-) -> Missing | None:
+) -> MissingTarget | None:
     """The answer on `path` below a name, for one of the name's bindings."""
     if not path or bound is None:
         return None
@@ -90,7 +90,7 @@ def _below(
         return None
     where = f"{module.name}:{'.'.join(name)}"
     close = (f"{where}.{one}" for one in nearest(first, bound.names))
-    return Missing(f"{where} has no {first!r}", (*close, *inherited.nearest))
+    return MissingTarget(f"{where} has no {first!r}", (*close, *inherited.nearest))
 
 
 def _in_base(
@@ -100,7 +100,7 @@ def _in_base(
     base: tuple[str, ...],
     path: tuple[str, ...],
     seen: frozenset[Address],
-) -> Missing | None:
+) -> MissingTarget | None:
     """The answer on `path` in a base of the class `name`."""
     is_beside = bool(base) and base[0] in body.around.names
     origin = (body.around if is_beside else module).origin(base)
@@ -111,7 +111,7 @@ def _in_base(
         if hasattr(live, path[0]) or _may_add_names(live):
             return None
         close = nearest(path[0], dir(live))
-        return Missing("", tuple(f"{live.__module__}:{live.__qualname__}.{one}" for one in close))
+        return MissingTarget("", tuple(f"{live.__module__}:{live.__qualname__}.{one}" for one in close))
     at = (*(name[:-1] if is_beside else ()), *base)
     return _missing(Address(module.name, (*at, *path)), seen) if base else None
 
@@ -132,13 +132,13 @@ def _may_add_names(live: type) -> bool:
     return not (is_plain or live.__module__.startswith("typing"))
 
 
-def _by_all(answers: Iterable[Missing | None]) -> Missing | None:
+def _by_all(answers: Iterable[MissingTarget | None]) -> MissingTarget | None:
     """The answer on a name with several bindings or bases: missing if each of them lacks it."""
-    lacked = Missing("")
+    lacked = MissingTarget("")
     for one in answers:
         if one is None:
             return None
-        lacked = Missing(lacked.why or one.why, lacked.nearest + one.nearest)
+        lacked = MissingTarget(lacked.why or one.why, lacked.nearest + one.nearest)
     return lacked
 
 
