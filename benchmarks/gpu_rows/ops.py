@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from gpu_rows import Built, Row, filled
 from gpu_rows.package import architectures, kernel, native_fp8
-from sglang_platform.core.ops import reference
 from sglang_platform.core.portable.triton import activation, norm, rotary
 
 __all__ = ["rows"]
@@ -46,7 +46,7 @@ def _shapes(device: torch.device) -> Any:
 def _rms_norm(n: int, device: torch.device) -> Built:
     x, weight = filled((n, 4096), _BF16, device), filled((4096,), _BF16, device)
     built = Built({OURS: lambda: norm.rms_norm(x, weight, 1e-6, launch=_shapes(device).reduce)}, 2 * x.nbytes)
-    built.add("torch", lambda: lambda: torch.nn.functional.rms_norm(x, (4096,), weight, 1e-6))
+    built.add("torch", lambda: lambda: F.rms_norm(x, (4096,), weight, 1e-6))
     return built
 
 
@@ -56,7 +56,7 @@ def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
         {OURS: lambda: norm.fused_add_rms_norm(x, residual, weight, 1e-6, launch=_shapes(device).reduce)},
         4 * x.nbytes,
     )
-    built.add("torch", lambda: lambda: reference.fused_add_rms_norm(x, residual, weight, 1e-6))
+    built.add("torch", lambda: lambda: F.rms_norm(residual.add_(x), (4096,), weight, 1e-6))
     built.add("flashinfer", lambda: partial(_flashinfer().fused_add_rmsnorm, x, residual, weight, 1e-6))
     return built
 
@@ -64,8 +64,13 @@ def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
 def _quantise(n: int, device: torch.device) -> Built:
     x, dtype = filled((n, 4096), _BF16, device), native_fp8()
     built = Built({OURS: lambda: kernel("hardware:quantise_per_token")(x, dtype)}, x.nbytes * 3 // 2)
-    built.add("torch", lambda: lambda: reference.quantise_per_token(x, dtype))
+    built.add("torch", lambda: lambda: _quantised_by_torch(x, dtype))
     return built
+
+
+def _quantised_by_torch(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    scales = x.float().abs().amax(-1, keepdim=True) / torch.finfo(dtype).max
+    return (x / scales).to(dtype), scales
 
 
 def _silu(n: int, device: torch.device) -> Built:
@@ -73,7 +78,7 @@ def _silu(n: int, device: torch.device) -> Built:
     built = Built(
         {OURS: lambda: activation.silu_and_mul(x, launch=_shapes(device).elementwise)}, x.nbytes * 3 // 2
     )
-    built.add("torch", lambda: lambda: reference.silu_and_mul(x))
+    built.add("torch", lambda: lambda: F.silu(x[:, :14336]) * x[:, 14336:])
     built.add("flashinfer", lambda: partial(_flashinfer().silu_and_mul, x))
     return built
 
@@ -85,12 +90,30 @@ def _rotary(n: int, neox: bool, device: torch.device) -> Built:
         partial(rotate, positions, query, key, 128, cache, neox=neox)
         for rotate in (
             partial(rotary.rotary_embedding, launch=_shapes(device).elementwise),
-            reference.rotary_embedding,
+            _rotated_by_torch,
         )
     )
     built = Built({OURS: ours}, 2 * (query.nbytes + key.nbytes))
     built.add("torch", lambda: with_torch)
     return built
+
+
+def _rotated_by_torch(
+    positions: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    head_dim: int,
+    cache: torch.Tensor,
+    *,
+    neox: bool,
+) -> None:
+    cos, sin = cache[positions].unsqueeze(1).chunk(2, dim=-1)
+    for x in (query, key):
+        heads = x.unflatten(1, (-1, head_dim))
+        first, second = heads.chunk(2, dim=-1) if neox else (heads[..., ::2], heads[..., 1::2])
+        turned = first * cos - second * sin, second * cos + first * sin
+        first.copy_(turned[0])
+        second.copy_(turned[1])
 
 
 def _flashinfer():  # type: ignore[no-untyped-def]

@@ -1,29 +1,31 @@
-"""The fused ops as an engine calls them, on op objects like SGLang's, against core's reference."""
+"""The fused ops as an engine calls them, on op objects like SGLang's, against torch."""
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import rms_norm, silu
 
-from sglang_platform.core.ops import reference
-from sglang_platform.core.ops.fused_op import FusedOp, RMSNorm
+from sglang_platform.core.ops.fused_op import FusedOp, RMSNorm, or_else
 from sglang_platform.core.portable.triton import ops
 
 
 def norm(**changes: Any) -> Any:
-    op = RMSNorm()
-    vars(op).update({"weight": torch.rand(64) + 0.5, "variance_epsilon": 1e-6, **changes})
-    return op
+    defaults = {name: value for name, value in vars(RMSNorm).items() if name in RMSNorm.__annotations__}
+    return SimpleNamespace(
+        **{**defaults, "weight": torch.rand(64) + 0.5, "variance_epsilon": 1e-6, **changes}
+    )
 
 
 def test_rms_norm_with_and_without_a_residual() -> None:
     op, x, residual = norm(), torch.randn(5, 64), torch.randn(5, 64)
-    torch.testing.assert_close(ops.rms_norm(op, x), reference.rms_norm(x, op.weight, 1e-6))
-    want_x, want_residual = x.clone(), residual.clone()
-    reference.fused_add_rms_norm(want_x, want_residual, op.weight, 1e-6)
+    torch.testing.assert_close(ops.rms_norm(op, x), rms_norm(x, (64,), op.weight, 1e-6))
+    want_residual = x + residual
+    want_x = rms_norm(want_residual, (64,), op.weight, 1e-6)
     got_x, got_residual = ops.rms_norm(op, x, residual)
     assert got_x is x
     assert got_residual is residual
@@ -36,7 +38,7 @@ def test_round_first() -> None:
         norm(weight=(torch.rand(64) + 0.5).bfloat16(), cast_x_before_out_mul=True),
         torch.randn(9, 64).bfloat16(),
     )
-    want = reference.rms_norm(x, op.weight, 1e-6, round_first=True)
+    want = rms_norm(x.float(), (64,), None, 1e-6).bfloat16() * op.weight
     torch.testing.assert_close(ops.rms_norm(op, x).float(), want.float(), rtol=0.02, atol=0)
 
 
@@ -56,22 +58,27 @@ def test_variants_that_the_kernel_does_not_know_stay_with_the_host(changes: Any,
 
 def test_what_is_not_served_runs_as_it_would_have_without() -> None:
     ops.register("another_test")
-    op = norm(variance_size_override=32, forward_native=lambda *_, **__: "native")
-    assert op.resolve("another_test")(torch.randn(3, 64), None) == "native"
-    vars(op)["variance_size_override"] = None
-    assert isinstance(op.resolve("another_test")(torch.randn(3, 64), None), torch.Tensor)
+    forward = {entry.op_cls: entry.forward for entry in FusedOp.registered("another_test")}[RMSNorm]
+    op = norm(variance_size_override=32)
+    served = or_else(partial(forward, op), lambda *_: "native")
+    assert served(torch.randn(3, 64), None) == "native"
+    op.variance_size_override = None
+    assert isinstance(served(torch.randn(3, 64), None), torch.Tensor)
 
 
 def test_silu_and_rotary() -> None:
     x = torch.randn(4, 3, 32)
-    torch.testing.assert_close(ops.silu_and_mul(SimpleNamespace(), x), reference.silu_and_mul(x))
+    torch.testing.assert_close(ops.silu_and_mul(SimpleNamespace(), x), silu(x[..., :16]) * x[..., 16:])
     angles = torch.rand(20, 8)
     op = SimpleNamespace(
         head_size=16, cos_sin_cache=torch.cat((angles.cos(), angles.sin()), -1), is_neox_style=False
     )
     query, key, positions = torch.randn(4, 48), torch.randn(4, 16), torch.tensor([0, 19, 3, 7])
-    want = query.clone(), key.clone()
-    reference.rotary_embedding(positions, *want, 16, op.cos_sin_cache, neox=False)
+    turns = torch.polar(torch.ones(4, 1, 8), angles[positions].unsqueeze(1))
+    want = [
+        torch.view_as_real(torch.view_as_complex(x.view(4, -1, 8, 2)) * turns).flatten(1)
+        for x in (query.clone(), key.clone())
+    ]
     got = ops.rotary_embedding(op, positions - 0, query, key, torch.zeros(4, dtype=torch.int64))
     for mine, other in zip(got, want, strict=True):
         torch.testing.assert_close(mine, other)
@@ -80,8 +87,6 @@ def test_silu_and_rotary() -> None:
 def test_registered_under_a_key() -> None:
     ops.register("a_test")
     assert {entry.op_cls for entry in FusedOp.registered("a_test")} == set(ops.FORWARDS)
-    op = type("Mine", (RMSNorm,), {})()
-    assert op.resolve("another") == op.forward_native
 
 
 def asked(**changes: Any) -> dict[str, Any]:

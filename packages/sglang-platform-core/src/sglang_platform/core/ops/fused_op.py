@@ -1,8 +1,8 @@
-"""The multi-platform op: one operator, a native reference, and a forward per platform.
+"""The registration of fused ops: a forward per op and platform.
 
-The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.18), in a form that a device can register against
-without importing the host: it names an op, and the adapter uses the registered forward wherever the host chooses one
-for its class of that name. The arguments of the ops of text models are in `ops.described`.
+A class names an op of SGLang (a `BaseFusedOp`, `MultiPlatformOp` before 0.5.18), so that a device can register a
+forward without importing the host. The adapter uses it wherever the host chooses a forward for its class of that name.
+The arguments of the ops of text models are in `ops.described`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sglang_platform.core.correction import class_of_plugin, package_of, place_of_caller
-from sglang_platform.core.discovery.current import current_platform
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.spelling import shown
 
@@ -44,11 +43,7 @@ class FusedOpEntry:
 
 
 class FusedOp:
-    """Base of all ops. A subclass sets `op`, the stable name, and writes `forward_native`.
-
-    Dispatch, resolved at the first call: a forward registered for the active platform's dispatch key, else the
-    method `forward_<key>` of the op, else `forward_native`.
-    """
+    """Names an op of the host; a forward is registered for it. A subclass sets `op`, the stable name."""
 
     op: ClassVar[str] = ""
     host_class: ClassVar[str] = ""
@@ -113,20 +108,6 @@ class FusedOp:
                 why=f"get_dispatch_key_name() answers {key!r}, the key given is {others[0].key!r} ({others[0].place})",
                 fix="give the platform's self.get_dispatch_key_name() to register_oot_forward()",
             )
-
-    def forward_native(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            f"{type(self).__name__}.forward_native() must be written: it is the reference"
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.resolve(current_platform.get_dispatch_key_name())(*args, **kwargs)
-
-    def resolve(self, platform_key: str) -> Forward:
-        """The callable that serves this op under `platform_key`."""
-        entry = FusedOp._registry.get((self.class_name(), platform_key))
-        own = getattr(self, f"forward_{platform_key}", self.forward_native)
-        return own if entry is None else or_else(entry.forward.__get__(self), own)
 
 
 def contract_ops() -> dict[str, type[FusedOp]]:

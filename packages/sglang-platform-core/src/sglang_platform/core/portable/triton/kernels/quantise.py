@@ -3,7 +3,7 @@
     scale = max |x| / largest,   codes = fp8(x / scale)
 
 A row of zeros has scale 1. Division and scale are IEEE float32 and the cast rounds to nearest even, so codes and scales
-are bit for bit those of `core.ops.reference.quantise_per_token`.
+are bit for bit those of the same formula in torch.
 """
 
 from __future__ import annotations
