@@ -91,9 +91,8 @@ def _in_words(rule: Rule) -> str:
     if isinstance(rule, HostIfImportable):
         switched = f" and `{rule.switch}` is set" if rule.switch else ""
         return f"SGLang's where {_listed(rule.libraries)} is installed{switched}, ours otherwise"
-    choice = rule.choose()
-    who = "ours" if choice.own else "SGLang's"
-    return f"{who}: {choice.reason}"
+    who = "ours" if rule.own else "SGLang's"
+    return f"{who}: {rule.reason}"
 
 
 def _row(row: Row, rules: Mapping[str, Mapping[str, Rule]]) -> str:
@@ -113,7 +112,7 @@ def served_by(row: Row, rule: Rule) -> str:
     elif isinstance(rule, HostIfImportable):
         return f"SGLang's with {_listed(rule.libraries)}, else ours"
     else:
-        own = rule.choose().own
+        own = rule.own
     return "ours" if own else "SGLang's"
 
 

@@ -18,7 +18,7 @@ from sglang_platform.core.host import PoolAsked
 from sglang_platform.core.portable import parts
 from sglang_platform.cuda import ops, probe
 from sglang_platform.cuda.device import CudaDeviceMixin
-from sglang_platform.cuda.kv_pools import STORED
+from sglang_platform.cuda.kv_pools import POOLS, STORED
 from sglang_platform.cuda.platform import EIGHT_BIT, CudaMMPlatform, CudaSRTPlatform
 
 
@@ -93,7 +93,6 @@ def test_outside_a_host_every_part_is_its_own(monkeypatch):
     for kind, base in {"mha": MHATokenToKVPool, "mla": MLATokenToKVPool, "dsa": DSATokenToKVPool}.items():
         cls = platform.get_kv_pool_cls(kind=kind)
         assert issubclass(cls, base)
-        assert not cls.plain_stores_by_host
         stored = {str(dtype).removeprefix("torch.") for dtype in cls.supported_dtypes}
         assert stored == set(platform.supported_kv_dtypes)
     assert platform.get_kv_pool_cls(kind="nsa") is platform.get_kv_pool_cls(kind="dsa")
@@ -116,8 +115,8 @@ def host(monkeypatch):
 
 def test_its_part_in_a_host(host, monkeypatch):
     platform = CudaSRTPlatform()
-    assert platform.get_kv_pool_cls(kind="mha").plain_stores_by_host
-    assert platform.get_kv_pool_cls(kind="mla").plain_stores_by_host
+    assert platform.get_kv_pool_cls(kind="mha") is POOLS["mha"]
+    assert platform.get_kv_pool_cls(kind="mla") is POOLS["mla"]
     assert platform.get_kv_pool_cls(kind="dsa") is None
     assert platform.get_paged_allocator_cls() is not None
     assert platform.get_graph_runner_cls() is None

@@ -13,9 +13,8 @@ from sglang_platform.core.portable import parts
 from sglang_platform.core.portable.parts import (
     PARTS,
     PARTS_VARIABLE,
-    HostAlways,
+    Choice,
     HostIfImportable,
-    Own,
     OwnPools,
     PartsRule,
 )
@@ -31,11 +30,11 @@ def in_host(monkeypatch):
 @pytest.fixture
 def rule(monkeypatch):
     monkeypatch.delenv(PARTS_VARIABLE, raising=False)
-    rules = dict.fromkeys(PARTS, Own("it is fast"))
+    rules = dict.fromkeys(PARTS, Choice(True, "it is fast"))
     rules |= {
         "attention": HostIfImportable(("no_such_library", "json")),
         "ops": HostIfImportable(("no_such_library",)),
-        "graph_runner": HostAlways("it does more"),
+        "graph_runner": Choice(False, "it does more"),
     }
     return PartsRule("cuda", rules)
 
@@ -79,10 +78,10 @@ def test_a_pool_is_its_own_where_that_is_better_and_takes_nothing_away(
 ):
     monkeypatch.delenv(PARTS_VARIABLE, raising=False)
     in_host.pool_asked = asked
-    rule = PartsRule("cuda", {**dict.fromkeys(PARTS, Own("it is fast")), "kv_pool": POOLS})
+    rule = PartsRule("cuda", {**dict.fromkeys(PARTS, Choice(True, "it is fast")), "kv_pool": POOLS})
     with caplog.at_level(logging.DEBUG, logger=parts.__name__):
         choice = rule.choose("kv_pool", kind)
-    assert (choice.own, choice.beside_host, choice.reason) == (own, own, says)
+    assert choice == Choice(own, says)
     server = "its own" if own else "the host's"
     assert caplog.messages == [f"cuda: kv_pool ({kind}) is {server}: {says}"]
 
@@ -124,8 +123,8 @@ def test_the_variable_overrides_it(rule, in_host, monkeypatch, setting, own):
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("attentoin=own", "did you mean 'attention'"),
-        ("attention=won", "did you mean 'own'"),
+        ("attentoin=own", "'attentoin' is neither a part"),
+        ("attention=won", "'won' is neither a part"),
         ("mine", "write own, host or auto"),
         ("attention=", "neither a part"),
     ],

@@ -9,7 +9,7 @@ from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 from sglang_platform.cuda.kernels.hardware import store_packed, store_pair
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
-__all__ = ["BESIDE_HOST", "POOLS", "STORED"]
+__all__ = ["POOLS", "STORED"]
 
 STORED = (
     torch.bfloat16,
@@ -20,11 +20,10 @@ STORED = (
 )
 """The element types that these pools store."""
 
-POOLS, BESIDE_HOST = package_pools(
+POOLS = package_pools(
     __name__,
     "Cuda",
     PoolKernels(store_pair=store_pair, store_packed=store_packed, shapes_of=ARCHITECTURES.shapes),
     STORED,
 )
-"""The pool class of each kind; the same, but stores that SGLang's own kernels also do in one launch are left to
-SGLang."""
+"""The pool class of each kind."""

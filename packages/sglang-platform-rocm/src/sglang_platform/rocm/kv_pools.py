@@ -9,7 +9,7 @@ from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 from sglang_platform.rocm.kernels.hardware import store_packed, store_pair
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
-__all__ = ["BESIDE_HOST", "POOLS", "STORED"]
+__all__ = ["POOLS", "STORED"]
 
 STORED = (
     torch.bfloat16,
@@ -23,11 +23,10 @@ STORED = (
 """The element types that these pools store: `fnuz` is the fp8 of gfx942, the other two of gfx950; every device stores
 all of them."""
 
-POOLS, BESIDE_HOST = package_pools(
+POOLS = package_pools(
     __name__,
     "Rocm",
     PoolKernels(store_pair=store_pair, store_packed=store_packed, shapes_of=ARCHITECTURES.shapes),
     STORED,
 )
-"""The pool class of each kind; the same, but stores that SGLang's own kernels also do in one launch are left to
-SGLang."""
+"""The pool class of each kind."""

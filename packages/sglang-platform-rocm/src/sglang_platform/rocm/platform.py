@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from sglang_platform.core import MMPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
-from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, OwnPools, Rule
+from sglang_platform.core.portable.parts import Choice, HostIfImportable, OwnPools, Rule
 from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.rocm import probe
 from sglang_platform.rocm.device import RocmDeviceMixin
@@ -32,8 +32,9 @@ EIGHT_BIT = ("float8_e4m3fnuz", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e5m2
 """The 8-bit element types of a KV cache."""
 
 RULES: dict[str, Rule] = {
-    "attention": HostAlways(
-        "the host chooses by model, and its rules for page sizes, graphs, drafts and windows know its backends by name"
+    "attention": Choice(
+        False,
+        "the host chooses by model, and its rules for page sizes, graphs, drafts and windows know its backends by name",
     ),
     "kv_pool": OwnPools(
         kinds=("mha", "mla"),
@@ -41,14 +42,15 @@ RULES: dict[str, Rule] = {
         reason="one launch for scale, cast and store, where the host takes three to five",
         otherwise="the host stores what needs no cast in one launch too, and its sparse pools belong to its kernels",
     ),
-    "allocator": Own(
-        "one launch per step as in the host; a free writes what is freed, where the host copies the whole free list"
+    "allocator": Choice(
+        True,
+        "one launch per step as in the host; a free writes what is freed, where the host copies the whole free list",
     ),
     "ops": HostIfImportable(("aiter",), switch="SGLANG_USE_AITER"),
-    "graph_runner": HostAlways(
-        "the host's runner also captures speculative decoding, adapters and data parallelism"
+    "graph_runner": Choice(
+        False, "the host's runner also captures speculative decoding, adapters and data parallelism"
     ),
-    "communicator": HostAlways("the host adds custom all-reduce kernels to RCCL"),
+    "communicator": Choice(False, "the host adds custom all-reduce kernels to RCCL"),
 }
 """For each part, whether this package or SGLang serves it, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
@@ -81,7 +83,6 @@ class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
     _own_parts: ClassVar[dict[str, str]] = {
         "attention": "sglang_platform.rocm.attention.backend:RocmAttentionBackend",
         "kv_pools": "sglang_platform.rocm.kv_pools:POOLS",
-        "kv_pools_beside_host": "sglang_platform.rocm.kv_pools:BESIDE_HOST",
         "allocator": "sglang_platform.rocm.allocator:RocmPagedAllocator",
         "graph_runner": "sglang_platform.rocm.graph_runner:RocmGraphRunner",
         "register_ops": "sglang_platform.rocm.ops:register",

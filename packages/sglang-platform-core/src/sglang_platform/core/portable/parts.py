@@ -17,16 +17,13 @@ from typing import Final
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.host import PoolAsked, active_host
 from sglang_platform.core.installed.modules import find
-from sglang_platform.core.spelling import nearest
 
 __all__ = [
     "ABSENT",
     "PARTS",
     "PARTS_VARIABLE",
     "Choice",
-    "HostAlways",
     "HostIfImportable",
-    "Own",
     "OwnPools",
     "PartsRule",
     "Rule",
@@ -45,28 +42,15 @@ _WHO: Final = ("auto", "own", "host")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether the platform's own part serves, and why; `beside_host` if it delegates to the host what the host does
-    equally well."""
+    """Whether the platform's own part serves, and why. As a rule: always the same choice."""
 
     own: bool
     reason: str
-    beside_host: bool = False
-
-
-@dataclass(frozen=True)
-class Own:
-    """Always the platform's own part."""
-
-    reason: str
-
-    def choose(self) -> Choice:
-        return Choice(True, self.reason)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPools:
-    """The platform's own KV pools for these `kinds` and `dtypes`, which delegate to the host what it does equally well;
-    the host's pools for all others."""
+    """The platform's own KV pools for these `kinds` and `dtypes`, the host's pools for all others."""
 
     kinds: tuple[str, ...]
     dtypes: tuple[str, ...]
@@ -78,17 +62,7 @@ class OwnPools:
             return Choice(False, self.otherwise)
         if asked.only_the_hosts:
             return Choice(False, asked.only_the_hosts)
-        return Choice(True, self.reason, beside_host=True)
-
-
-@dataclass(frozen=True)
-class HostAlways:
-    """Always the host's part."""
-
-    reason: str
-
-    def choose(self) -> Choice:
-        return Choice(False, self.reason)
+        return Choice(True, self.reason)
 
 
 @dataclass(frozen=True)
@@ -115,7 +89,7 @@ def _is_installed(library: str) -> bool:
     return find(library)[0] is not None and not getattr(sys.modules.get(library), ABSENT, False)
 
 
-Rule = Own | OwnPools | HostAlways | HostIfImportable
+Rule = Choice | OwnPools | HostIfImportable
 
 
 class PartsRule:
@@ -133,15 +107,16 @@ class PartsRule:
 
         Raises PlatformError if the variable is malformed, or asks for a pool that the host cannot use.
         """
-        who, host = asked_of(part), active_host()
+        who, host, rule = asked_of(part), active_host(), self._rules[part]
         asked = None if host is None else host.pool_asked
         if host is None:
             choice = Choice(True, "there is no host whose part could serve")
-        elif who == "auto":
-            rule = self._rules[part]
-            choice = rule.choose(kind, asked) if isinstance(rule, OwnPools) else rule.choose()
-        else:
+        elif who != "auto":
             choice = Choice(who == "own", f"{PARTS_VARIABLE} asks for it")
+        elif isinstance(rule, OwnPools):
+            choice = rule.choose(kind, asked)
+        else:
+            choice = rule if isinstance(rule, Choice) else rule.choose()
         if who == "own" and asked is not None and asked.only_the_hosts:
             raise PlatformError(
                 f"{PARTS_VARIABLE} asks for the own KV pool of {self._platform!r}, which this launch cannot use",
@@ -171,17 +146,12 @@ def asked_of(part: str) -> str:
         if not sign:
             name, who = part, name
         if name not in PARTS or who not in _WHO:
-            raise _unreadable(setting, entry, name if name not in PARTS else who)
+            word = name if name not in PARTS else who
+            raise PlatformError(
+                f"{PARTS_VARIABLE}={setting} cannot be read at {entry!r}",
+                why=f"{word!r} is neither a part ({', '.join(PARTS)}) nor one of {', '.join(_WHO)}",
+                fix="write own, host or auto for all parts, or part=own for one, separated by commas",
+            )
         if name == part:
             answer = who
     return answer
-
-
-def _unreadable(setting: str, entry: str, word: str) -> PlatformError:
-    meant = nearest(word, (*PARTS, *_WHO))
-    return PlatformError(
-        f"{PARTS_VARIABLE}={setting} cannot be read at {entry!r}",
-        why=f"{word!r} is neither a part ({', '.join(PARTS)}) nor one of {', '.join(_WHO)}",
-        fix=(f"did you mean {meant!r}? " if meant else "")
-        + "write own, host or auto for all parts, or part=own for one, separated by commas",
-    )

@@ -41,8 +41,8 @@ class TorchSRTPlatform(SRTPlatform):
     """The name of the backend's own attention in the host."""
     _own_parts: ClassVar[Mapping[str, str]]
     """The import paths (`module:name`) of the backend's own parts, imported when they are used: `attention`,
-    `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and the pools by kind as
-    `kv_pools` and `kv_pools_beside_host`."""
+    `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and `kv_pools`, the
+    pools by kind."""
 
     _decode_tables: ClassVar[Path | None] = None
     """The folder with the tables of decode that were measured, `decode_tables`."""
@@ -87,10 +87,9 @@ class TorchSRTPlatform(SRTPlatform):
     def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
         """The backend's pool of the kind, or None where the host's own is to serve."""
         kind = kv_pool_kind(kind)
-        choice = self._parts.choose("kv_pool", kind)
-        if not choice.own:
+        if not self._parts.choose("kv_pool", kind).own:
             return None
-        pools: dict[str, type] = self._own("kv_pools_beside_host" if choice.beside_host else "kv_pools")
+        pools: dict[str, type] = self._own("kv_pools")
         return pools[kind]
 
     def get_paged_allocator_cls(self) -> type | None:

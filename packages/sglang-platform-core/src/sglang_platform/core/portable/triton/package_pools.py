@@ -14,14 +14,7 @@ _BASES: dict[str, type] = {"mha": TritonMHAPool, "mla": TritonMLAPool, "dsa": Tr
 
 def package_pools(
     module: str, prefix: str, kernels: PoolKernels, stored: tuple[torch.dtype, ...]
-) -> tuple[dict[str, type], dict[str, type]]:
-    """The class of each kind, `PREFIXMHAPool` of the package's `module`; and the same, but stores that the host's own
-    kernels also do in one launch are left to the host."""
-    whole, beside_host, fields = {}, {}, {"__module__": module}
-    for kind, base in _BASES.items():
-        name = f"{prefix}{kind.upper()}Pool"
-        whole[kind] = type(name, (base,), {**fields, "kernels": kernels, "supported_dtypes": stored})
-        beside_host[kind] = type(
-            f"{name}BesideHost", (whole[kind],), {**fields, "plain_stores_by_host": True}
-        )
-    return whole, beside_host
+) -> dict[str, type]:
+    """The class of each kind, `PREFIXMHAPool` of the package's `module`."""
+    fields = {"__module__": module, "kernels": kernels, "supported_dtypes": stored}
+    return {kind: type(f"{prefix}{kind.upper()}Pool", (base,), fields) for kind, base in _BASES.items()}

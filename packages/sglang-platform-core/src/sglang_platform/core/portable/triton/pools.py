@@ -40,8 +40,6 @@ class TritonRows(KVCache):
 
     kernels: ClassVar[PoolKernels]
     """The package's kernels."""
-    plain_stores_by_host: ClassVar[bool] = False
-    """Leave stores without a cast to the base pool: SGLang's own kernels for them take one launch as well."""
 
     _lists: ClassVar[tuple[str, ...]]
     _table_of: tuple[torch.Tensor, ...] = ()
@@ -114,11 +112,9 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         self._store(index, slots, cache_k, cache_v, k_scale, v_scale, self.dtype)
 
     def _takes_rows(self, slots: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor) -> bool:
-        # Stores without a cast go to SGLang's pool, which supports more layouts.
         return (
             launches(slots)
             and (cache_k.dtype in FP8_DTYPES) == (cache_v.dtype in FP8_DTYPES)
-            and not (self.plain_stores_by_host and cache_k.dtype == cache_v.dtype == self.dtype)
             and self.kv_cache_layout == "nhd"
             and not self.is_quantized_kv_cache
             and not self.requires_physical_write_loc
@@ -127,7 +123,7 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
     def _store_kv_layer(
         self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None:
-        if self.plain_stores_by_host or not launches(loc) or self.kv_cache_layout != "nhd":
+        if not launches(loc) or self.kv_cache_layout != "nhd":
             super()._store_kv_layer(layer_idx, loc, cache_k, cache_v)
             return
         self._store(layer_idx, loc, cache_k, cache_v, None, None, self.store_dtype)
@@ -182,7 +178,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
         cache_k_nope: torch.Tensor,
         cache_k_rope: torch.Tensor,
     ) -> None:
-        if self.plain_stores_by_host or not self._stores_two_parts(loc):
+        if not self._stores_two_parts(loc):
             super()._scatter_mla_rows(dst_buffer, loc, cache_k_nope, cache_k_rope)
             return
         self._store_parts(dst_buffer, loc, cache_k_nope, cache_k_rope, self.store_dtype)
@@ -245,7 +241,6 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
         return (
             self._stores_two_parts(slots)
             and (nope.dtype in FP8_DTYPES) == (rope.dtype in FP8_DTYPES)
-            and not (self.plain_stores_by_host and nope.dtype == rope.dtype == self.dtype)
             and not self.requires_physical_write_loc
         )
 
