@@ -22,7 +22,6 @@ from sglang_platform.core.memory.kv_cache import KVCache
 from sglang_platform.core.memory.mha import MHATokenToKVPool
 from sglang_platform.core.memory.mla import MLATokenToKVPool
 from sglang_platform.core.memory.rows import FP8_DTYPES, Scale
-from sglang_platform.core.portable.torch.host_copies import save_rows
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 from sglang_platform.core.portable.triton.index_key_cache import TritonIndexKeyCache
 from sglang_platform.core.portable.triton.kv_move import MOST_ROWS, move
@@ -36,7 +35,7 @@ _moves = counter("triton.kv_pool.moves")
 
 
 class TritonRows(KVCache):
-    """Base of the three pools: the move, and the copies to page-locked memory."""
+    """Base of the three pools: the move."""
 
     kernels: ClassVar[PoolKernels]
     """The package's kernels."""
@@ -48,8 +47,6 @@ class TritonRows(KVCache):
         super().__init__(*args, **kwargs)
         if self.layer_num and launches(self._slot_buffers(0)[0]):
             self._all_layers()  # now: it copies to the device, which must not happen in a step or a capture
-
-    # Moving
 
     def _moves_at_once(self, tgt_loc: torch.Tensor) -> bool:
         return 0 < tgt_loc.numel() <= MOST_ROWS and launches(tgt_loc)
@@ -71,15 +68,6 @@ class TritonRows(KVCache):
             buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
             self._table, self._table_of = BufferTable([Rows(buffer) for buffer in buffers]), held
         return self._table
-
-    # Slots to the CPU and back
-
-    def _copy_to_cpu(self, indices: torch.Tensor) -> Any:
-        if indices.device.type == "cpu":
-            return super()._copy_to_cpu(indices)
-        return save_rows(
-            [self._slot_buffers(layer) for layer in range(self.layer_num)], self._chunks(indices)
-        )
 
 
 class TritonMHAPool(TritonRows, MHATokenToKVPool):
