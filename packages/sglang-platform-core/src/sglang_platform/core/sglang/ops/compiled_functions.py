@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from sglang_platform.core.portable.torch.speculative import verify
 from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmask_
 
 __all__ = ["FUNCTIONS"]
@@ -91,25 +92,6 @@ def _merge_state(
     return _into(out, merged.to(o_a.dtype)), _into(lse_out, lse)
 
 
-def _top_k_renorm(probs: torch.Tensor, top_k: torch.Tensor | int) -> torch.Tensor:
-    """Rows of probabilities with all but their `top_k` largest set to 0."""
-    ordered = probs.sort(dim=-1, descending=True).values
-    last = torch.as_tensor(top_k, device=probs.device).long().clamp(1, probs.shape[-1]).view(-1, 1) - 1
-    kept = torch.where(probs >= ordered.gather(-1, last.expand(probs.shape[0], 1)), probs, 0.0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
-def _top_p_renorm(probs: torch.Tensor, top_p: torch.Tensor | float) -> torch.Tensor:
-    """Rows of probabilities with all but the fewest that reach `top_p` together set to 0."""
-    ordered = probs.sort(dim=-1, descending=True).values
-    before = ordered.cumsum(-1) - ordered
-    limit = torch.as_tensor(top_p, device=probs.device, dtype=probs.dtype).view(-1, 1)
-    least = torch.where(before < limit, ordered, torch.inf).amin(-1, keepdim=True)
-    least = torch.minimum(least, ordered[:, :1])
-    kept = torch.where(probs >= least, probs, 0.0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
 def _int8_scaled_mm(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -159,8 +141,8 @@ FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "moe_sum_reduce": _moe_sum_reduce,
         "rmsnorm": _rms_norm,
         "silu_and_mul": partial(_gated, F.silu),
-        "top_k_renorm_prob": _top_k_renorm,
-        "top_p_renorm_prob": _top_p_renorm,
+        "top_k_renorm_prob": verify.keep_top_k,
+        "top_p_renorm_prob": verify.keep_top_p,
         "weak_ref_tensor": _itself,
     },
     "sgl_kernel.utils": {"is_arch_support_pdl": lambda device_id=0: False},

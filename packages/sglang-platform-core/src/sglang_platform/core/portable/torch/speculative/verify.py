@@ -65,19 +65,23 @@ def draw(probabilities: torch.Tensor, coins: torch.Tensor) -> torch.Tensor:
     return torch.minimum(tokens, last)
 
 
-def keep_top_k(probabilities: torch.Tensor, top_k: torch.Tensor) -> torch.Tensor:
-    """The `top_k` [rows] largest of each row of [rows, vocabulary], and those equal to the last of them, made to sum
-    to 1 again."""
-    k = top_k.long().clamp(1, probabilities.shape[-1])[:, None]
-    least = probabilities.sort(-1, descending=True).values.gather(1, k - 1)
+def keep_top_k(probabilities: torch.Tensor, top_k: torch.Tensor | int) -> torch.Tensor:
+    """The `top_k` (of all rows, or [rows]) largest of each row of [rows, vocabulary], and those equal to the last of
+    them, made to sum to 1 again."""
+    rows, vocabulary = probabilities.shape
+    k = torch.as_tensor(top_k, device=probabilities.device).long().clamp(1, vocabulary)
+    least = probabilities.sort(-1, descending=True).values.gather(1, k.view(-1, 1).expand(rows, 1) - 1)
     return _normalised(probabilities.masked_fill(probabilities < least, 0.0))
 
 
-def keep_top_p(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """The fewest largest of each row [rows, vocabulary] that reach `top_p` [rows] together, made to sum to 1 again."""
+def keep_top_p(probabilities: torch.Tensor, top_p: torch.Tensor | float) -> torch.Tensor:
+    """The fewest largest of each row [rows, vocabulary], at least one, that reach `top_p` (of all rows, or [rows])
+    together, made to sum to 1 again."""
     ordered = probabilities.sort(-1, descending=True)
     before = ordered.values.cumsum(-1) - ordered.values
-    kept = ordered.values.masked_fill(before >= top_p[:, None], 0.0)
+    dropped = before >= torch.as_tensor(top_p, device=probabilities.device).view(-1, 1)
+    dropped[:, 0] = False
+    kept = ordered.values.masked_fill(dropped, 0.0)
     return _normalised(torch.zeros_like(probabilities).scatter_(1, ordered.indices, kept))
 
 
