@@ -23,10 +23,10 @@ FAULTS = [
         "part-twice",
         "two plugins register a part under one id",
         LOAD,
-        "PluginFailed",
+        "PluginConflict",
         "RegistryError: two quant wrappers are registered as 'fp4'",
         "one (one-dist 1.0) registered",
-        "give each its own id",
+        "pip uninstall one-dist or pip uninstall two-dist",
         plugin="two (two-dist 1.0)",
         distributions=tuple(
             general(one, FP4 + "register_quant_wrapper('fp4', lambda layer, args: None, print)")
