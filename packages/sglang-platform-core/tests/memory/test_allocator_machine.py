@@ -159,7 +159,7 @@ class AllocatorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(
         data=st.data(),
-        how=st.sampled_from(["all", "shuffled", "one each", "segment", "segments", "pages", "full"]),
+        how=st.sampled_from(["all", "shuffled", "one each", "segment", "segments", "pages"]),
     )
     def free(self, data: st.DataObject, how: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.requests)))
@@ -176,8 +176,6 @@ class AllocatorMachine(RuleBasedStateMachine):
             self.allocator.free_segments([(row[:cut], 0), (row[cut:], cut)])
         elif how == "pages":
             self.allocator.free_page_ids(pages)
-        elif how == "full":
-            self.allocator.free_full(row)
         else:
             self.allocator.free(row)
         # Deferred frees must have taken what was passed, not a view of it.

@@ -146,14 +146,7 @@ class TestHost:
 
     def test_sizes(self) -> None:
         allocator = paged(size=35)
-        assert (allocator.size, allocator.size_full, allocator.page_size, allocator.num_pages) == (
-            35,
-            35,
-            4,
-            8,
-        )
-        allocator.alloc(8)
-        assert "8 of 35 slots in use" in allocator.debug_print()
+        assert (allocator.size, allocator.page_size, allocator.num_pages) == (35, 4, 8)
 
     def test_resize(self) -> None:
         for allocator in (token(), paged()):
@@ -185,7 +178,6 @@ class TestHost:
             load_cpu_copy=lambda saved, indices, **names: calls.append((saved, indices, names)),
         )
         allocator = PagedTokenToKVPoolAllocator(32, 4, torch.float16, "cpu", pool, False)
-        assert allocator.get_kvcache() is pool
         assert allocator.get_cpu_copy("slots", req_pool_index=3) == "saved"
         allocator.load_cpu_copy("saved", "slots", mamba_indices=1)
         assert calls == [

@@ -55,7 +55,7 @@ def twice_as_a_segment(allocator: Any) -> None:
 def twice_in_another_dtype(allocator: Any) -> None:
     held = allocator.alloc(8)
     allocator.free(held.int())
-    allocator.free_full(held)
+    allocator.free(held)
 
 
 def twice_in_one_group(allocator: Any) -> None:
@@ -100,16 +100,6 @@ def after_a_restore(allocator: Any) -> None:
     allocator.free(held)
 
 
-def after_a_restore_of_copied_ids(allocator: Any) -> None:
-    held = allocator.alloc(8)
-    state = allocator.backup_state()
-    more = allocator.alloc(allocator.page_size)
-    allocator.free(held)
-    allocator.restore_state(state)
-    allocator.free(held)  # in use again
-    allocator.free(more)
-
-
 def what_the_hosts_setter_made_free(allocator: Any) -> None:
     held = allocator.alloc(8)
     allocator.free_pages = torch.cat((pages_of(held, allocator), allocator.free_pages))
@@ -138,7 +128,7 @@ TWICE: tuple[Callable[[Any], None], ...] = (
         after_a_resize,
         after_a_restore,
     ),
-    *(after_a_restore_of_copied_ids, what_the_hosts_setter_made_free, never_lent),
+    *(what_the_hosts_setter_made_free, never_lent),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import torch
@@ -68,23 +68,9 @@ class BaseTokenToKVPoolAllocator(Part):
 
     # Capacity
 
-    @property
-    def size_full(self) -> int:
-        """Slots for full attention; differs from `size` only in hybrid allocators."""
-        return self.size
-
     def available_size(self) -> int:
         """Free slots, staged ones included, those in an open free group not."""
         return (self._free_list.count + self._free_list.staged) * self.page_size
-
-    def get_kvcache(self) -> Any:
-        """The KV pool whose slots this lends."""
-        return self._kvcache
-
-    def debug_print(self) -> str:
-        """One line for the host's out-of-memory report."""
-        used = self.num_pages * self.page_size - self.available_size()
-        return f"{type(self).__name__}: {used} of {self.size} slots in use, page size {self.page_size}\n"
 
     # The free pages, as the host's invariant checks read them
 
@@ -182,25 +168,6 @@ class BaseTokenToKVPoolAllocator(Part):
 
     def free_segments(self, segments: Iterable[tuple[torch.Tensor, int]]) -> None:
         """Free several `(slots, start_pos)` segments of one request, in order; no two may share a page."""
-        for free_index, start_pos in self._without_shared_pages(segments):
-            self.free_segment(free_index, start_pos=start_pos)
-
-    def free_full(self, free_index: torch.Tensor) -> None:
-        """Free slots of the full-attention pool alone; the same as `free()` where there is one pool."""
-        self.free(free_index)
-
-    def free_full_segment(self, free_index: torch.Tensor, *, start_pos: int) -> None:
-        """`free_segment()` for the full-attention pool alone."""
-        self.free_segment(free_index, start_pos=start_pos)
-
-    def free_full_segments(self, segments: Iterable[tuple[torch.Tensor, int]]) -> None:
-        """`free_segments()` for the full-attention pool alone."""
-        for free_index, start_pos in self._without_shared_pages(segments):
-            self.free_full_segment(free_index, start_pos=start_pos)
-
-    def _without_shared_pages(
-        self, segments: Iterable[tuple[torch.Tensor, int]]
-    ) -> Iterator[tuple[torch.Tensor, int]]:
         next_page = 0
         for free_index, start_pos in segments:
             if free_index.numel() == 0:
@@ -212,7 +179,7 @@ class BaseTokenToKVPoolAllocator(Part):
                     fix="pass segments in ascending order that begin on pages of their own",
                 )
             next_page = -(-(start_pos + free_index.numel()) // self.page_size)
-            yield free_index, start_pos
+            self.free_segment(free_index, start_pos=start_pos)
 
     def _release_page_ids(self, *page_ids: torch.Tensor) -> None:
         for ids in page_ids:
@@ -245,7 +212,7 @@ class BaseTokenToKVPoolAllocator(Part):
     def backup_state(self) -> SavedFreeList:
         """The free pages at this moment, for `restore_state()`; frees in an open group are not part of it.
 
-        Costs nothing unless pages are freed while the backup is alive. Used around speculative allocations.
+        A copy of their ids. Older releases of SGLang keep one around a speculative step.
         """
         return self._free_list.save()
 

@@ -16,7 +16,7 @@ is a tensor, and nothing here waits for the device, unless in debug mode: `page_
 
 from __future__ import annotations
 
-import weakref
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,17 +28,12 @@ from sglang_platform.core.memory.page_marks import LateMarks, page_marks
 __all__ = ["FreeList", "SavedFreeList"]
 
 
-class SavedFreeList:
-    """What `FreeList.save()` returns: the two stack heights, and the ids once they had to be copied."""
+class SavedFreeList(NamedTuple):
+    """What `FreeList.save()` returns: copies of the ids in both stacks."""
 
-    __slots__ = ("__weakref__", "_free_ids", "_head", "_owner", "_staged", "_staged_ids")
-
-    def __init__(self, owner: FreeList) -> None:
-        self._owner = owner
-        self._head = owner.head
-        self._staged = owner.staged
-        self._free_ids: Ids = None
-        self._staged_ids: Ids = None
+    owner: FreeList
+    free_ids: Ids
+    staged_ids: Ids
 
 
 class FreeList:
@@ -56,7 +51,6 @@ class FreeList:
         self.ids: Ids = ids.numpy() if self.on_host else ids
         self.head = 0
         self.staged = 0
-        self._saved: list[weakref.ref[SavedFreeList]] = []
         self._marks = page_marks(capacity, self.ids, debug=debug)
         # The heights at which late marks have looked at what was given back.
         self._seen_head = self._seen_staged = 0
@@ -70,7 +64,6 @@ class FreeList:
     def reset(self) -> None:
         """Everything free, ascending."""
         self._look()
-        self._keep_saved()
         if self.on_host:
             self.ids[:] = np.arange(1, self.capacity + 1)
         else:
@@ -94,8 +87,6 @@ class FreeList:
         """Give ids back; they are the next to be taken. Raises PlatformError for ids that are not in use."""
         at = self.head - len(ids)
         self._check(ids)
-        if self._saved:
-            self._keep_saved()
         self.ids[at : self.head] = ids
         self.head = at
 
@@ -103,8 +94,6 @@ class FreeList:
         """Give ids back, to be handed out only after `merge_sorted()`. Raises as `put`."""
         end = self.staged + len(ids)
         self._check(ids)
-        if self._saved:
-            self._keep_saved()
         self.ids[self.staged : end] = ids
         self.staged = end
 
@@ -113,7 +102,6 @@ class FreeList:
         if not self.staged:
             return
         self._look()
-        self._keep_saved()
         at = self.head - self.staged
         # A copy: the two regions may overlap.
         self.ids[at : self.head] = _copy(self.ids[: self.staged])
@@ -130,7 +118,6 @@ class FreeList:
         if at < self.staged:
             raise self._overflow(len(free_ids) - self.count)
         self._look()
-        self._keep_saved()
         self.ids[at:] = _copy(free_ids)
         self.head = at
         self._mark_all()
@@ -144,43 +131,25 @@ class FreeList:
         return self.ids[: self.staged]
 
     def save(self) -> SavedFreeList:
-        """The present state. Costs nothing by itself: ids are copied only if something is given back while
-        the returned object is alive."""
-        saved = SavedFreeList(self)
-        self._saved = [reference for reference in self._saved if reference() is not None]
-        self._saved.append(weakref.ref(saved))
-        return saved
+        """The present state; a copy of the free ids."""
+        return SavedFreeList(self, _copy(self.free_ids()), _copy(self.staged_ids()))
 
     def restore(self, saved: SavedFreeList) -> None:
         """Return to a saved state; a state can be restored more than once.
 
         Raises PlatformError for a state of another list (the allocator was resized in between).
         """
-        if saved._owner is not self:
+        if saved.owner is not self:
             raise PlatformError(
                 "this backup cannot be restored",
                 why="it was taken from another allocator, or before this one was resized",
                 fix="restore a state that backup_state() of the same allocator returned",
             )
         self._look()
-        if saved._free_ids is not None:
-            self._keep_saved()
-            self.ids[saved._head :] = saved._free_ids
-            self.ids[: saved._staged] = saved._staged_ids
-            self._saved.append(weakref.ref(saved))
-            saved._free_ids = saved._staged_ids = None
-            self.head, self.staged = saved._head, saved._staged
-            self._mark_all()
-        else:
-            self._move_head(saved._head)
-
-    def _move_head(self, head: int) -> None:
-        """Undo or repeat takes, while no id was overwritten."""
-        if self._marks is not None and head <= self.head:
-            self._marks.restore(self.ids[head : self.head])
-        elif self._marks is not None:
-            self._marks.lend(self.ids[self.head : head])
-        self.head = self._seen_head = head
+        self.head, self.staged = self.capacity - len(saved.free_ids), len(saved.staged_ids)
+        self.ids[self.head :] = saved.free_ids
+        self.ids[: self.staged] = saved.staged_ids
+        self._mark_all()
 
     def _mark_all(self) -> None:
         if self._marks is not None:
@@ -201,15 +170,6 @@ class FreeList:
             self._marks.give_back(ids)
         if len(ids) > self.head - self.staged:
             raise self._overflow(len(ids))
-
-    def _keep_saved(self) -> None:
-        # Called before ids are overwritten: saved states that are still alive get a copy of the ids.
-        for reference in self._saved:
-            saved = reference()
-            if saved is not None:
-                saved._free_ids = _copy(self.ids[saved._head :])
-                saved._staged_ids = _copy(self.ids[: saved._staged])
-        self._saved.clear()
 
     def _overflow(self, n: int) -> PlatformError:
         return PlatformError(
