@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_parts import either_path, ints, paged, token
 
-from sglang_platform.core import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglang_platform.core import PagedTokenToKVPoolAllocator
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.page_arithmetic import decode_slots_on_device, extend_slots_on_device
 
@@ -235,10 +235,6 @@ class TestArguments:
             paged(page_size=0)
         with pytest.raises(PlatformError, match="under one page"):
             paged(size=3)
-
-    def test_devices(self) -> None:
-        with pytest.raises(PlatformError, match="does not know the device 'abacus'"):
-            TokenToKVPoolAllocator(8, torch.float16, "abacus", None, False)
 
     def test_alloc(self) -> None:
         with pytest.raises(PlatformError, match="need_size is -1"):

@@ -164,16 +164,8 @@ class TestIndexerKeys:
         assert p.mem_usage == pytest.approx(p.get_kv_size_bytes() / 2**30)
 
     def test_arguments(self) -> None:
-        with pytest.raises(PlatformError, match=r"kv_cache_dim is 656 with dtype torch\.bfloat16"):
-            dsa(kv_cache_dim=656)
-        with pytest.raises(PlatformError, match="or 392 bytes"):
-            dsa(packed=True, kv_cache_dim=400)
         with pytest.raises(PlatformError, match="index_head_dim is 96"):
             dsa(index_head_dim=96)
-        with pytest.raises(PlatformError, match="skip_topk_layers has 1 entries"):
-            dsa(skip_topk_layers=[True])
-        with pytest.raises(PlatformError, match="index_kpool=4"):
-            dsa(index_kpool=4)
         with pytest.raises(PlatformError, match="index_k of shape"):
             dsa().set_index_k_scale_buffer(0, ints(1, 2), values(1, 128), torch.ones(2))
         with pytest.raises(PlatformError, match="index_k_scale of shape"):

@@ -86,10 +86,9 @@ class TestArguments:
             mha(layer_num=-1)
         with pytest.raises(PlatformError, match="start_layer is -1"):
             mha(start_layer=-1)
-        with pytest.raises(PlatformError, match="kv_cache_layout 'hnd'"):
-            mha(kv_cache_layout="hnd")
-        with pytest.raises(PlatformError, match="quant_method is set"):
-            mha(quant_method=object())
+
+    def test_other_keywords_of_sglangs_constructor_are_taken(self) -> None:
+        assert mha(enable_alt_stream=False, quant_method=None).kv_cache_layout == "nhd"
 
     def test_rows_that_do_not_fit_the_slots(self) -> None:
         p = mha()

@@ -10,7 +10,7 @@ import torch
 
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["device_of", "require_at_least", "require_dtype"]
+__all__ = ["require_at_least", "require_dtype"]
 
 
 def require_at_least(owner: object, minimum: int, **values: Any) -> None:
@@ -38,15 +38,3 @@ def require_dtype(owner: object, dtype: Any, supported: Collection[torch.dtype])
             why=f"this pool stores {', '.join(str(one) for one in supported)}",
             fix="set --kv-cache-dtype to one of them, or extend supported_dtypes in the device's pool",
         )
-
-
-def device_of(owner: object, device: Any) -> torch.device:
-    """`device` as a torch.device; the error names the class."""
-    try:
-        return torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise PlatformError(
-            f"{type(owner).__name__}: torch does not know the device {device!r}",
-            why=str(error).split("\n", 1)[0],
-            fix="pass a device string such as 'cpu' or 'cuda:0'; register a new device type with torch first",
-        ) from error

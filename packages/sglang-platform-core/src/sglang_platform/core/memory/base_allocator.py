@@ -10,7 +10,7 @@ import torch
 
 from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory.arguments import device_of, require_at_least
+from sglang_platform.core.memory.arguments import require_at_least
 from sglang_platform.core.memory.free_list import FreeList, SavedFreeList
 from sglang_platform.core.memory.ids import Ids, as_ids, as_tensor
 
@@ -60,7 +60,7 @@ class BaseTokenToKVPoolAllocator(Part):
         self.need_sort = need_sort
         self.debug_mode = self.debug_mode or _debug_wanted()
         self._kvcache = kvcache
-        self._torch_device = device_of(self, device)
+        self._torch_device = torch.device(device)
         self._free_list = self._build_free_list()
         # None: frees take effect at once. A list: they wait here for free_group_end().
         self.free_group: list[torch.Tensor] | None = None

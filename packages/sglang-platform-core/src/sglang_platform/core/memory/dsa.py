@@ -44,31 +44,21 @@ class DSATokenToKVPool(MLATokenToKVPool):
         start_layer: int | None = None,
         end_layer: int | None = None,
         index_buf_size: int | None = None,
-        index_kpool: int = 1,
-        index_kpool_compress: bool = False,
-        tail_extra_slots: int = 0,
-        max_running_requests: int | None = None,
         skip_topk_layers: list[bool] | None = None,
-        dcp_replicated: bool = False,
+        **of_sglang: Any,
     ) -> None:
         """`kv_cache_dim` is the width of a row: `kv_lora_rank + qk_rope_head_dim` values, or the bytes of a
         packed row. `index_buf_size` counts the indexer's slots without the padding page, by default `size`.
         `skip_topk_layers[i]`: layer i takes over the selection of the layer before it and keeps no keys.
 
-        Raises PlatformError for sizes that do not fit together, and for pooled indexer keys (`index_kpool`
-        over 1), which need the host's kernels.
+        `of_sglang`, the other keywords of SGLang's constructor, act in SGLang only. Raises PlatformError for invalid
+        sizes.
         """
         require_at_least(self, 1, index_head_dim=index_head_dim, kv_cache_dim=kv_cache_dim)
         if index_head_dim % self.quant_block_size:
             raise PlatformError(
                 f"{type(self).__name__}: index_head_dim is {index_head_dim}",
                 why=f"the indexer's keys have one scale per {self.quant_block_size} values",
-            )
-        if index_kpool != 1 or index_kpool_compress:
-            raise PlatformError(
-                f"{type(self).__name__}: {index_kpool=}, {index_kpool_compress=}",
-                why="pooled indexer keys are written by SGLang's own kernels",
-                fix="leave both at their defaults, or bring a pool and kernels for them",
             )
         super().__init__(
             size,
@@ -83,37 +73,19 @@ class DSATokenToKVPool(MLATokenToKVPool):
             end_layer,
             use_dsa=True,
             override_kv_cache_dim=kv_cache_dim,
-            dcp_replicated=dcp_replicated,
         )
         self.index_head_dim = index_head_dim
-        self.index_kpool = index_kpool
-        self.index_kpool_compress = index_kpool_compress
         self.index_page_size = page_size
         self.index_buf_size = size if index_buf_size is None else index_buf_size
-        self.tail_extra_slots = tail_extra_slots
-        self.max_running_requests = max_running_requests
         self.skip_topk_layers = [False] * layer_num if skip_topk_layers is None else list(skip_topk_layers)
-        if len(self.skip_topk_layers) != layer_num:
-            raise PlatformError(
-                f"{type(self).__name__}: skip_topk_layers has {len(self.skip_topk_layers)} entries",
-                why=f"the pool has {layer_num} layers, and each needs one",
-            )
         self.index_key_cache = self._create_index_key_cache()
         self._record_usage()
 
     def _row_width(self, override_kv_cache_dim: int | None) -> int:
-        plain = self.kv_lora_rank + self.qk_rope_head_dim
         packed = packed_row_bytes(self.kv_lora_rank, self.qk_rope_head_dim)
         packable = self.dtype in FP8_DTYPES and self.kv_lora_rank % TILE == 0
         self.dsa_kv_cache_store_fp8 = packable and override_kv_cache_dim == packed
-        if not self.dsa_kv_cache_store_fp8 and override_kv_cache_dim != plain:
-            raise PlatformError(
-                f"{type(self).__name__}: kv_cache_dim is {override_kv_cache_dim} with dtype {self.dtype}",
-                why=f"a row has {plain} values"
-                + (f", or {packed} bytes in the packed format" if packable else ""),
-                fix="the packed format needs an fp8 dtype and a kv_lora_rank that is a multiple of 128",
-            )
-        return packed if self.dsa_kv_cache_store_fp8 else plain
+        return packed if self.dsa_kv_cache_store_fp8 else super()._row_width(override_kv_cache_dim)
 
     # Overridable
 

@@ -8,7 +8,7 @@ import torch
 
 from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory.arguments import device_of, require_at_least, require_dtype
+from sglang_platform.core.memory.arguments import require_at_least, require_dtype
 from sglang_platform.core.memory.rows import FP8_DTYPES, move_rows, storage_dtype, store_rows
 
 __all__ = ["KVCache"]
@@ -62,7 +62,7 @@ class KVCache(Part):
         self.dtype = dtype
         self.store_dtype = storage_dtype(dtype)
         self.device = device
-        self._torch_device = device_of(self, device)
+        self._torch_device = torch.device(device)
         self.layer_num = layer_num
         self.start_layer = start_layer or 0
         self.end_layer = self.start_layer + layer_num if end_layer is None else end_layer

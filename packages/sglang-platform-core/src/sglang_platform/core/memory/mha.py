@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import require_at_least
 from sglang_platform.core.memory.kv_cache import KVCache
 from sglang_platform.core.memory.rows import Scale, cast_rows, store_rows
@@ -32,8 +31,7 @@ class MHATokenToKVPool(KVCache):
     The names are SGLang 0.5.23's hooks.
     """
 
-    # Buffer layouts that this class, with its overrides, supports.
-    kv_cache_layouts: ClassVar[tuple[str, ...]] = ("nhd",)
+    kv_cache_layout: str = "nhd"
 
     k_buffer: list[torch.Tensor]
     v_buffer: list[torch.Tensor]
@@ -54,18 +52,13 @@ class MHATokenToKVPool(KVCache):
         swa_v_head_dim: int | None = None,
         start_layer: int | None = None,
         end_layer: int | None = None,
-        enable_alt_stream: bool = True,
-        enable_kv_cache_copy: bool = False,
-        kv_cache_layout: str | None = None,
-        quant_method: Any = None,
-        post_capture_active: bool = False,
         allocation_label: str | None = None,
+        **of_sglang: Any,
     ) -> None:
         """`head_num` is this rank's share. The `swa_*` sizes, when given, replace the plain ones.
 
-        `enable_memory_saver`, `enable_alt_stream` and `enable_kv_cache_copy` act in the host only. Raises
-        PlatformError for sizes under 1, an unsupported dtype or layout, and for `quant_method` and
-        `post_capture_active`, which need the host's pool.
+        `enable_memory_saver` and `of_sglang`, the other keywords of SGLang's constructor, act in SGLang only. Raises
+        PlatformError for sizes under 1 and an unsupported dtype.
         """
         super().__init__(
             size,
@@ -85,30 +78,10 @@ class MHATokenToKVPool(KVCache):
         require_at_least(self, 1, head_num=self.head_num, head_dim=self.head_dim, v_head_dim=self.v_head_dim)
         self.row_dim = self.head_num * self.head_dim
         self.v_row_dim = self.head_num * self.v_head_dim
-        self.enable_alt_stream = enable_alt_stream
-        self.enable_kv_cache_copy = enable_kv_cache_copy
-        self.kv_cache_layout = kv_cache_layout or "nhd"
-        self._refuse_what_needs_the_host(quant_method, post_capture_active)
         self._create_buffers()
         self._checked_buffers("k_buffer")
         self._checked_buffers("v_buffer")
         self._record_usage()
-
-    def _refuse_what_needs_the_host(self, quant_method: Any, post_capture_active: bool) -> None:
-        if self.kv_cache_layout not in self.kv_cache_layouts:
-            raise PlatformError(
-                f"{type(self).__name__}: kv_cache_layout {self.kv_cache_layout!r} is not supported",
-                why=f"this pool lays buffers out as {', '.join(self.kv_cache_layouts)}",
-                fix="leave kv_cache_layout unset, or name the layout in the device's kv_cache_layouts",
-            )
-        host_only = {"quant_method": quant_method is not None, "post_capture_active": post_capture_active}
-        for name, given in host_only.items():
-            if given:
-                raise PlatformError(
-                    f"{type(self).__name__}: {name} is set",
-                    why="it belongs to SGLang's own pool and cannot act outside it",
-                    fix=f"leave {name} unset when the pool is built without SGLang",
-                )
 
     # Overridable
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import require_at_least
 from sglang_platform.core.memory.kv_cache import KVCache
 from sglang_platform.core.memory.rows import cast_rows, store_rows
@@ -73,14 +72,7 @@ class MLATokenToKVPool(KVCache):
             self._record_usage()
 
     def _row_width(self, override_kv_cache_dim: int | None) -> int:
-        width = self.kv_lora_rank + self.qk_rope_head_dim
-        if override_kv_cache_dim not in (None, width):
-            raise PlatformError(
-                f"{type(self).__name__}: a row of {override_kv_cache_dim} instead of {width}",
-                why="only DSA has another row format, its packed fp8 rows",
-                fix="leave override_kv_cache_dim unset",
-            )
-        return width
+        return self.kv_lora_rank + self.qk_rope_head_dim
 
     # Overridable
 

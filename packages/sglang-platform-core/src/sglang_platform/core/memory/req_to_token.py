@@ -9,7 +9,7 @@ import torch
 
 from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory.arguments import device_of, require_at_least
+from sglang_platform.core.memory.arguments import require_at_least
 
 __all__ = ["ReqToTokenPool"]
 
@@ -40,7 +40,7 @@ class ReqToTokenPool(Part):
         self.device = device
         self.enable_memory_saver = enable_memory_saver
         self.req_to_token = torch.zeros(
-            (self._alloc_size, max_context_len), dtype=torch.int32, device=device_of(self, device)
+            (self._alloc_size, max_context_len), dtype=torch.int32, device=torch.device(device)
         )
         self.free_slots = list(range(1, self._alloc_size))
         # How often each row was lent: a reader that remembers the number detects a new owner.
