@@ -12,7 +12,7 @@ _SOURCES = "src/sglang_platform_acme"
 _PLATFORM, _INIT = f"{_SOURCES}/platform.py", f"{_SOURCES}/__init__.py"
 _INFO = ("info", "acme")
 _CHECK = ("check", ".")
-_RMS_NORM = ("conformance", "--platform", "acme", "--level", "kernels", "-k", "rms_norm")
+_RMS_NORM = ("conformance", "--platform", "acme", "--check", "kernels.op_*[*rms_norm*]")
 _GRAPHS = (
     "conformance",
     "--platform",

@@ -82,7 +82,8 @@ class Selection:
             named = [one for one in named if self.expression.fits(one.id)]
             if not named:
                 raise UnknownCheck(
-                    f"no check that runs fits -k {str(self.expression)!r}; --level names those on request"
+                    f"no check that runs fits -k {str(self.expression)!r}; --level names those on request, and"
+                    " --check '*[*WORD*]' the cases with a word"
                 )
         named.sort(key=_order)
         return self.shard.of(named) if self.shard else named
