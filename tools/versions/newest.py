@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import subprocess
@@ -23,9 +24,9 @@ from typing import Any
 from packaging.version import Version
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.devtools.upgrade.page import page as upgrade_page
+from sglang_platform.devtools.cli.output_file import as_html
 from sglang_platform.devtools.upgrade.plugin import open_source
-from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.report import print_upgrade, upgrade_of
 from sglang_platform.devtools.upgrade.rows import describe
 from sglang_platform.devtools.upgrade.wheels import open_release
 from tools.versions.checkout import version_of
@@ -68,7 +69,8 @@ def write_reports(
         upgrade = upgrade_of(open_source(package), old, new)
         name = Path(package).name
         (out / f"{name}.json").write_text(json.dumps(describe(upgrade), indent=1, default=str) + "\n")
-        (out / f"{name}.html").write_text(upgrade_page(upgrade))
+        show = functools.partial(print_upgrade, upgrade=upgrade, everything=True)
+        (out / f"{name}.html").write_text(as_html(show))
         print(f"{name}: {len(upgrade.changes)} changed, {upgrade.count('breaks')} break")
 
 

@@ -59,7 +59,7 @@ def test_upgrade_writes_a_page(command, tmp_path) -> None:
     target = tmp_path / "pages" / "report.html"
     command("upgrade", PLUGIN, "--from", OLDER, "--to", NEWER, "--html", str(target))
     text = target.read_text()
-    assert text.startswith("<!doctype html>")
+    assert text.startswith("<!DOCTYPE html>")
     assert "sglang.srt.mem.pool:Base.flush" in text
 
 

@@ -5,6 +5,7 @@ Lines are broken at spaces only, so that a long path or name stays in one piece.
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
@@ -25,6 +26,7 @@ Cell = str | Text
 
 _ELSEWHERE = 80
 _NARROWEST = 20
+_RECORDED = 140
 """Columns."""
 
 _GAP = "  "
@@ -38,8 +40,17 @@ class Page(Console):
     A paragraph or a block is one write: no line of another thread stands within it.
     """
 
-    def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, width=_width(stderr))
+    def __init__(self, *, stderr: bool = False, record: bool = False) -> None:
+        """`record`: print nowhere, and keep what is printed for `export_html`."""
+        super().__init__(
+            stderr=stderr,
+            file=io.StringIO() if record else None,
+            record=record,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            width=_RECORDED if record else _width(stderr),
+        )
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich prints; several objects are one paragraph. `style`: of the whole."""

@@ -110,8 +110,8 @@ def _project(path: Path, plugin: PluginSource) -> Project:
     )
 
 
-def print_checked(out: Page, one: Checked) -> None:
-    """Print the result as text."""
+def print_checked(out: Page, one: Checked, *, everything: bool = False) -> None:
+    """Print the result as text; `everything`: with all unexamined places."""
     out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # Text strips bells
     for part, title in _TITLES.items():
         found = [remark for remark in one.remarks if remark.part == part]
@@ -123,10 +123,11 @@ def print_checked(out: Page, one: Checked) -> None:
             out.block(head, (("line", remark.where), ("why", remark.why), ("fix", remark.fix)), least=5)
     if one.unread:
         out.print(Text(f"\nNot looked at: {len(one.unread)}", style="bold"))
-    for where, why in one.unread[:_MOST_UNREAD]:
+    unread = one.unread if everything else one.unread[:_MOST_UNREAD]
+    for where, why in unread:
         out.print(Text(f"  {where}: {why}", style="yellow"))
-    if len(one.unread) > _MOST_UNREAD:
-        out.print(Text(f"  and {len(one.unread) - _MOST_UNREAD} more; --json has them all", style="yellow"))
+    if len(unread) < len(one.unread):
+        out.print(Text(f"  and {len(one.unread) - len(unread)} more; --json has them all", style="yellow"))
     if one.asked:
         out.print(Text("\nNot made here: the platform's object (`sglang-platform info` makes it)"))
     kinds = ", ".join(f"{count} {kind}" for kind, count in one.looked.items()) or "none"

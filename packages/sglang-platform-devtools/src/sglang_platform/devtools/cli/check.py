@@ -19,7 +19,7 @@ from sglang_platform.core.cli.output import (
     show_stages,
 )
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.devtools.cli.output_file import write_text
+from sglang_platform.devtools.cli.output_file import as_html, write_text
 from sglang_platform.devtools.cli.upgrade import DownloadOption, PluginSourceArgument, WheelsOption
 
 __all__ = ["check"]
@@ -54,7 +54,6 @@ def check(
     Exit status 0: no problem, and all was looked at. 1: a problem. 2: something given cannot be read. 3: no problem,
     and some places could not be looked at.
     """
-    from sglang_platform.devtools.check.page import page
     from sglang_platform.devtools.check.remark import describe
     from sglang_platform.devtools.check.report import checked, print_checked
     from sglang_platform.devtools.check.sarif import sarif as as_sarif
@@ -70,7 +69,7 @@ def check(
                 ask=not source_only,
             )
         if html is not None:
-            write_text(html, page(found))
+            write_text(html, as_html(lambda out: print_checked(out, found, everything=True)))
         if sarif is not None:
             write_text(sarif, json.dumps(as_sarif(found), indent=2) + "\n")
     except PlatformError as error:

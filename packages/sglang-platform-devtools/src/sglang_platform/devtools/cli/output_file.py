@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sglang_platform.core.cli.page import Page
 from sglang_platform.core.errors import ConfigurationError
 
-__all__ = ["ensure_writable", "write_text"]
+__all__ = ["as_html", "ensure_writable", "write_text"]
 
 _FOR_WRITING = os.O_WRONLY | os.O_CREAT
+
+
+def as_html(show: Callable[[Page], None]) -> str:
+    """What `show` prints, as one self-contained HTML page."""
+    page = Page(record=True)
+    show(page)
+    return page.export_html()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from sglang_platform.core.cli.output import (
 )
 from sglang_platform.core.cli.plugin_argument import complete
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.devtools.cli.output_file import write_text
+from sglang_platform.devtools.cli.output_file import as_html, write_text
 
 __all__ = ["DownloadOption", "PluginSourceArgument", "WheelsOption", "upgrade"]
 
@@ -70,7 +70,6 @@ def upgrade(
     Exit status 1: at least one line breaks. 2: something given cannot be read. 3: none breaks, and some could not be
     looked at.
     """
-    from sglang_platform.devtools.upgrade.page import page
     from sglang_platform.devtools.upgrade.plugin import open_source
     from sglang_platform.devtools.upgrade.report import print_upgrade, upgrade_of
     from sglang_platform.devtools.upgrade.rows import describe
@@ -82,7 +81,7 @@ def upgrade(
             before, after = (open_release(one, wheels, download=download) for one in (old, new))
             found = upgrade_of(source, before, after)
         if html is not None:
-            write_text(html, page(found))
+            write_text(html, as_html(lambda out: print_upgrade(out, found, everything=True)))
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
