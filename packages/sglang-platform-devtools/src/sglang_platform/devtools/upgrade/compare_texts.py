@@ -5,10 +5,10 @@ from __future__ import annotations
 from sglang_platform.core.installed.address import nearest
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import HostClass
+from sglang_platform.devtools.upgrade.readings import reading_of, text_at
 from sglang_platform.devtools.upgrade.release import Release
 from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, change_of
 from sglang_platform.devtools.upgrade.sides import Sides
-from sglang_platform.devtools.upgrade.tables import reading_of, tables_named, tables_with, text_at
 
 __all__ = ["ARGUMENTS", "text_change"]
 
@@ -79,19 +79,10 @@ def _argument_at(release: Release, record: HostClass | None, field: str, flag: s
 
 
 def _name(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """The change for a name that a table of the older release has and the same table of the newer one lacks."""
-    tables = tables_with(sides.old, coupling.target, coupling.subject)
-    if not tables or tables_with(sides.new, coupling.target, coupling.subject):
+    """The change for a name of a part that the older release spells and the newer one does not."""
+    old, new = text_at(sides.old, coupling.target), text_at(sides.new, coupling.target)
+    if old is None or new is not None:
         return None
-    for table in tables:
-        later = tables_named(sides.new, table.name)
-        if later or coupling.subject != table.name:
-            names = later[0].names if later else ()
-            like = nearest(coupling.target, names)
-            known = f"known now: {', '.join(names[:8])}" if names else None
-            fix = f"like it: {', '.join(like)}" if like else known
-            before = Side(f"{table.name}: {', '.join(table.names[:12])}", table.place)
-            after = Side(f"{table.name}: {', '.join(names[:12])}", later[0].place) if later else None
-            what = f"{table.name} does not have {coupling.target!r} any more"
-            return change_of(coupling, "breaks", "gone", what, before, after, fix)
-    return None
+    what = f"{sides.new.label} does not name {coupling.target!r} any more"
+    before = Side(f"{coupling.subject}: {coupling.target}", old)
+    return change_of(coupling, "breaks", "gone", what, before, None, "look for what took its place")
