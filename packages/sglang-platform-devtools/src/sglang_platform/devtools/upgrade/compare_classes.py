@@ -18,7 +18,7 @@ __all__ = ["base_changes", "construct_change"]
 
 
 def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
-    """Changes in the host bases of a plugin class: other bases, new abstract methods, and new name conflicts."""
+    """Changes in the host bases of a plugin class: other bases, and new abstract methods."""
     pair = coupling.pair
     if pair is None or pair.old is None or pair.new is None:
         return []  # reported at its import
@@ -30,14 +30,6 @@ def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
             what = f"{sides.new.label} asks a subclass for {name}"
             fix = f"write def {side.text}, or know that nothing calls it on this path"
             found.append(change_of(coupling, verdict, "duty", what, None, side, fix, name))
-    for name in sorted(coupling.own):
-        taken = pair.new.find(name)
-        is_taken = taken is not None and taken.inside is None and pair.old.find(name) is None
-        if taken is not None and is_taken and not name.startswith("__"):
-            side = side_of_member(sides.new, taken, shown(name, bound_parameters(taken), taken.node))
-            what = f"{sides.new.label} has a {name} of its own, which the plugin's stands in for"
-            fix = f"give the plugin's another name, or make it do what {sides.new.label} wants of it"
-            found.append(change_of(coupling, "look", "taken", what, None, side, fix, name))
     return found
 
 
