@@ -446,7 +446,7 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
         str(folder / step))  # fmt: skip
 
 
-ASSUMPTIONS_OF = ("0.5.11", "0.5.13", "0.5.15", "0.5.18", "0.5.20", "0.5.22")
+ASSUMPTIONS_OF = tuple(f"0.5.{patch}" for patch in range(11, 23))
 """Releases beside the installed one in `docs/assumptions.md`."""
 
 
@@ -454,7 +454,7 @@ ASSUMPTIONS_OF = ("0.5.11", "0.5.13", "0.5.15", "0.5.18", "0.5.20", "0.5.22")
 def assumptions(session: nox.Session) -> None:
     """What SGLang still assumes of CUDA, release by release, from its sources; writes `docs/assumptions.md`.
 
-    Arguments are versions, by default six and the installed one. `SGLANG_WHEELS` names a folder of wheels.
+    Arguments are versions, by default all that are served. `SGLANG_WHEELS` names a folder of wheels.
     """
     python = host(session)
     releases = [*(session.posargs or ASSUMPTIONS_OF), "installed"]

@@ -45,7 +45,6 @@ RUN = {
     "doctor": (0, 1),
     "hooks check": (0, 1),
     "host assumptions": (0,),
-    "host assumptions --argument speculative_algorithm --all": (0,),
     "host ops": (0,),
     "host requirements": (0,),
     "host requirements --device none": (0,),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sglang_platform.devtools.assumptions.survey import surveyed
+from sglang_platform.devtools.assumptions.survey import survey_of
+from sglang_platform.devtools.upgrade.wheels import open_release
 from tools.assumptions.page import assumptions_page
 
 
@@ -15,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--wheels", type=Path, help="a folder of wheels, searched before one is downloaded")
     parser.add_argument("releases", nargs="+", help="a version, a wheel, a folder or 'installed'")
     options = parser.parse_args(arguments)
-    surveys = [surveyed(where, options.wheels) for where in options.releases]
+    surveys = [survey_of(open_release(where, options.wheels).tree) for where in options.releases]
     options.output.write_text(assumptions_page(surveys), encoding="utf-8")
     return 0
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from sglang_platform.devtools.assumptions.site import ANY_LAUNCH, KINDS, STANDINGS, Assumption
+from sglang_platform.devtools.assumptions.site import KINDS, STANDINGS
 from sglang_platform.devtools.assumptions.survey import Survey, version_of
 
 __all__ = ["assumptions_page"]
@@ -26,12 +25,9 @@ generated: `nox -s assumptions`, with the wheels of the releases in the folder t
 
 What is told is the place in the source, not what happens there: most open places are in parts that a platform replaces
 with its own (pools, attention, graph runners), in kernels of features that it does not declare, and in models that it
-does not serve. The last table says which server arguments lead to them. An argument is told where a condition, a
-registry or a table of the source asks for it on the way; `any launch` where a way without one is seen; `unknown` where
-none is. Calls through tables and texts are not followed. `model_path` stands for the class of the model.
+does not serve. Callers are not followed: a function that only CUDA's code calls is open where it does not ask itself.
 
-The list itself: `sglang-platform host assumptions --host 0.5.23 --all`, or `--json`; `--feature lora`,
-`--argument lora_backend` for a part.
+The list itself: `sglang-platform host assumptions --host 0.5.23 --all`, or `--json`; `--feature lora` for a part.
 """
 
 
@@ -57,14 +53,6 @@ def assumptions_page(surveys: Sequence[Survey]) -> str:
             f"## SGLang {label} by feature",
             "",
             *_of_newest(newest),
-            "",
-            f"## What the seams answer for in SGLang {label}",
-            "",
-            *_seams(newest),
-            "",
-            f"## What leads to the open places of SGLang {label}",
-            "",
-            *_arguments(newest),
             "",
         ]
     )
@@ -117,31 +105,3 @@ def _of_newest(survey: Survey) -> Iterator[str]:
             for name in survey.features
         ),
     )
-
-
-def _seams(survey: Survey) -> Iterator[str]:
-    """The table of the places that a seam covers."""
-    yield "| seam | place | what | in |"
-    yield "|---|---|---|---|"
-    answered = [one for one in survey.sites if one.standing in ("carried", "hooked", "refused")]
-    for one in sorted(answered, key=lambda site: (site.standing, site.by, site.module, site.line)):
-        yield f"| {one.standing}: {one.by} | `{one.place}` | {one.kind} | `{one.function or 'at import'}` |"
-
-
-def _arguments(survey: Survey) -> Iterator[str]:
-    """The table of server arguments: how many open places each leads to, and in which features."""
-    features: dict[str, Counter[str]] = {}
-    for one in survey.sites:
-        if one.standing == "open":
-            for name in _names(one):
-                features.setdefault(name, Counter())[one.feature] += 1
-    yield "| server argument | open places | features |"
-    yield "|---|---:|---|"
-    for name, counts in sorted(features.items(), key=lambda item: (-item[1].total(), item[0])):
-        told = ", ".join(f"{feature} {count}" for feature, count in counts.most_common(4))
-        shown = name if name in (ANY_LAUNCH, "unknown") else f"`--{name.replace('_', '-')}`"
-        yield f"| {shown} | {counts.total()} | {told} |"
-
-
-def _names(site: Assumption) -> set[str]:
-    return {one.partition("=")[0] for one in site.arguments} or {"unknown"}

@@ -13,7 +13,7 @@ from sglang_platform.devtools.assumptions.words import (
 from sglang_platform.devtools.source.conditions import TRY, decided
 from sglang_platform.devtools.source.values import dotted
 
-__all__ = ["ends", "holds", "never_passes", "truth_of_name"]
+__all__ = ["holds", "never_passes", "truth_of_name"]
 
 _IS_AVAILABLE = ("is_available", "device_count", "is_initialized")
 
@@ -89,17 +89,17 @@ def _device_words(node: ast.expr) -> bool:
     return False
 
 
-def ends(body: list[ast.stmt]) -> bool:
+def _ends(body: list[ast.stmt]) -> bool:
     """True if control never continues past this block: it returns, raises, continues or breaks."""
     if not body:
         return False
     last = body[-1]
     if isinstance(last, ast.If):
-        return bool(last.orelse) and ends(last.body) and ends(last.orelse)
+        return bool(last.orelse) and _ends(last.body) and _ends(last.orelse)
     if isinstance(last, ast.With | ast.AsyncWith):
-        return ends(last.body)
+        return _ends(last.body)
     if isinstance(last, TRY):
-        return ends(last.finalbody)
+        return _ends(last.finalbody)
     return isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break)
 
 
@@ -113,4 +113,4 @@ def never_passes(node: ast.stmt, flags: Flags) -> bool:
     if answer is None:
         return False
     taken = node.body if answer else node.orelse
-    return ends(taken) or (len(taken) == 1 and never_passes(taken[0], flags))
+    return _ends(taken) or (len(taken) == 1 and never_passes(taken[0], flags))

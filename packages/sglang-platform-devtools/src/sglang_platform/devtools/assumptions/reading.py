@@ -1,4 +1,4 @@
-"""One module of the host: its places, its functions, and the names each function refers to, with the conditions."""
+"""One module of the host: its places, with the conditions that keep another device away from them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import ast
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from sglang_platform.devtools.assumptions.conditions import NO_TERMS, Term, terms
-from sglang_platform.devtools.assumptions.off_cuda import ends, holds, never_passes
+from sglang_platform.devtools.assumptions.off_cuda import holds, never_passes
 from sglang_platform.devtools.assumptions.places import (
     is_kernel,
     jitted,
@@ -26,32 +24,24 @@ from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
 from sglang_platform.devtools.source.values import dotted, text_of
 
-__all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
+__all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "Under", "read_module"]
 
 _DISPATCHED = re.compile(rf"_*(?:forward|apply)_(?:{'|'.join(sorted(DEVICES - {'meta'}))}|aiter|amx)")
 _asks_for_cuda = functools.cache(asks_for_cuda)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Under:
-    """The conditions that enclose a statement: the guard that excludes other devices, and the settings it tests.
-
-    All statements of a block share one object. Equality is by identity: comparing the fields of so many would be slow.
-    """
+class Under(NamedTuple):
+    """What encloses a statement: the condition or guard that keeps other devices away, empty if there is none."""
 
     asked: str = ""
-    terms: tuple[Term, ...] = NO_TERMS
     guarded: bool = False
     """In a `try` that handles a failed import."""
 
     def and_asked(self, text: str) -> Under:
-        return self if self.asked else Under(text, self.terms, self.guarded)
-
-    def and_terms(self, more: tuple[Term, ...]) -> Under:
-        return Under(self.asked, (*self.terms, *more), self.guarded) if more else self
+        return self if self.asked else Under(text, self.guarded)
 
     def and_guarded(self) -> Under:
-        return self if self.guarded else Under(self.asked, self.terms, guarded=True)
+        return Under(self.asked, guarded=True)
 
 
 class FoundPlace(NamedTuple):
@@ -62,8 +52,6 @@ class FoundPlace(NamedTuple):
     function: str
     line: int
     under: Under
-    modules: tuple[str, ...] = ()
-    """The modules that an import names."""
 
 
 class KernelLaunch(NamedTuple):
@@ -74,62 +62,34 @@ class KernelLaunch(NamedTuple):
     is_sure: bool
 
 
-class NamedFunction(NamedTuple):
-    """A reference from a function to a function or class. `base`: "self", the dotted prefix, or empty for none."""
-
-    function: str
-    base: str
-    name: str
-    under: Under
-
-
 class ModuleFacts:
-    """The places, functions and references of one module."""
+    """The places of one module, and the names of its Triton kernels."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.found: list[FoundPlace] = []
         self.launches: list[KernelLaunch] = []
         self.kernels: set[str] = set()
-        self.named: dict[NamedFunction, None] = {}
-        self.imported: list[tuple[str, str, Under]] = []
-        """Function, module, and the conditions around the import."""
-        self.names = ImportedNames(module.tree, module.package, for_type_checkers=True).names
-        """The full dotted name of each name that an import binds, at any depth."""
-        self.functions: dict[str, Under] = {}
-        """Qualified names of functions and classes, with the conditions around their `def`."""
-        self.bases: dict[str, list[str]] = {}
-        self.registered: dict[str, list[tuple[str, str]]] = {}
-        """By function or class: the registries it is entered in, each with the key."""
-        self.holders: list[tuple[str, tuple[Term, ...]]] = []
-        """Names of attributes, variables and functions, with the terms their values are computed from."""
-        self.entry_classes: set[str] = set()
 
 
-def read_module(
-    module: Module, defined: frozenset[str], compiled: frozenset[str] = frozenset()
-) -> ModuleFacts:
-    """Read one module. `defined`: the names of all functions and classes of the host; other names are not followed.
-    `compiled`: the host's modules whose kernels the CUDA compiler builds on first use."""
-    reader = _Reader(module, defined, compiled)
+def read_module(module: Module, compiled: frozenset[str] = frozenset()) -> ModuleFacts:
+    """Read one module. `compiled`: the host's modules whose kernels the CUDA compiler builds on first use."""
+    reader = _Reader(module, compiled)
     reader.block(module.tree.body, Under())
     return reader.facts
 
 
 class _Reader:
-    def __init__(self, module: Module, defined: frozenset[str], compiled: frozenset[str]) -> None:
+    def __init__(self, module: Module, compiled: frozenset[str]) -> None:
         self.facts = ModuleFacts(module)
         self._package = module.package
         self._own_kernels = module.name.startswith(("sglang.kernels", "sglang.jit_kernel"))
-        self._defined = defined
         self._compiled = compiled
-        self._torch_cuda = {
-            name: full for name, full in self.facts.names.items() if full.startswith("torch.cuda")
-        }
+        names = ImportedNames(module.tree, module.package, for_type_checkers=True).names
+        self._torch_cuda = {name: full for name, full in names.items() if full.startswith("torch.cuda")}
         self._unit = ""
         self._class = ""
         self._flags: dict[str, bool] = {}
-        self._locals: dict[str, tuple[Term, ...]] = {}
         self._collect_flags(module.tree.body)
 
     def _collect_flags(self, body: Iterable[ast.stmt]) -> None:
@@ -151,20 +111,8 @@ class _Reader:
     def block(self, body: list[ast.stmt], under: Under) -> None:
         for node in body:
             self._statement(node, under)
-            if isinstance(node, ast.If | ast.Assert):
-                under = self._behind(node, under)
-
-    def _behind(self, node: ast.If | ast.Assert, under: Under) -> Under:
-        """The conditions for the statements after this one in the same block."""
-        if never_passes(node, self._flags):
-            return under.and_asked(text_of(node.test))
-        if isinstance(node, ast.Assert):
-            return under
-        if ends(node.body):
-            under = under.and_terms(terms(node.test, self._locals, taken=False))
-        elif node.orelse and ends(node.orelse):
-            under = under.and_terms(terms(node.test, self._locals, taken=True))
-        return under
+            if isinstance(node, ast.If | ast.Assert) and never_passes(node, self._flags):
+                under = under.and_asked(text_of(node.test))
 
     def _statement(self, node: ast.stmt, under: Under) -> None:
         match node:
@@ -187,13 +135,9 @@ class _Reader:
                 for one in targets:
                     self._expression(one, under)
                 self._expression(value, under)
-            case ast.Return(value=value):
-                if value is not None:
-                    self._holds(self._unit.rpartition(".")[2], value)
-                    self._expression(value, under)
             case ast.While(test=test) | ast.Assert(test=test):
                 self._expression(test, under, in_test=True)
-                self.block(getattr(node, "body", []), under.and_terms(terms(test, self._locals, taken=True)))
+                self.block(getattr(node, "body", []), under)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self._expression(item.context_expr, under)
@@ -214,21 +158,18 @@ class _Reader:
             self._expression(one, under)
         if jitted(node):
             self.facts.kernels.add(node.name)
-        outer = self._unit, self._flags, self._locals
+        outer = self._unit, self._flags
         if not outer[0]:
             self._unit = f"{self._class}.{node.name}" if self._class else node.name
-            self.facts.functions[self._unit] = under
-            self._registers(node)
             if self._class and _DISPATCHED.fullmatch(node.name):
                 under = under.and_asked("called for that device")
             under = Under(under.asked)
         self._flags = {name: value for name, value in self._flags.items() if name not in _parameters(node)}
-        self._locals = {}
         for one in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
             self._expression(one, under)
         if not is_kernel(node):  # the body is device code
             self.block(node.body, under)
-        self._unit, self._flags, self._locals = outer
+        self._unit, self._flags = outer
 
     def _class_body(self, node: ast.ClassDef, under: Under) -> None:
         for one in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
@@ -236,35 +177,17 @@ class _Reader:
         outer = self._class
         if not self._unit:
             self._class = f"{outer}.{node.name}" if outer else node.name
-            self.facts.functions[self._class] = under
-            self.facts.bases[self._class] = [
-                name[-1] for one in node.bases if (name := dotted(one)) is not None
-            ]
-            self._registers(node)
         self.block(node.body, under)
         self._class = outer
-
-    def _registers(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        """``@register_attention_backend("name")``."""
-        for one in node.decorator_list:
-            if isinstance(one, ast.Call):
-                registry = (dotted(one.func) or ("",))[-1]
-                for key in one.args:
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        self.facts.registered.setdefault(self._unit or self._class, []).append(
-                            (registry, key.value)
-                        )
 
     def _if(self, node: ast.If, under: Under) -> None:
         self._expression(node.test, under, in_test=True)
         answer = holds(node.test, self._flags)
-        inside = under.and_terms(terms(node.test, self._locals, taken=True))
-        outside = under.and_terms(terms(node.test, self._locals, taken=False))
         if decided(node.test) is not False:
-            self.block(node.body, inside.and_asked(text_of(node.test)) if answer is False else inside)
+            self.block(node.body, under.and_asked(text_of(node.test)) if answer is False else under)
         if decided(node.test) is not True:
             text = f"not ({text_of(node.test)})"
-            self.block(node.orelse, outside.and_asked(text) if answer is True else outside)
+            self.block(node.orelse, under.and_asked(text) if answer is True else under)
 
     def _match(self, node: ast.Match, under: Under) -> None:
         self._expression(node.subject, under)
@@ -287,9 +210,6 @@ class _Reader:
         else:
             origin = imported_module(node, self._package)
             modules = [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
-        for module in modules:
-            if module.startswith("sglang."):
-                self.facts.imported.append((self._unit, module, under))
         named = [one for one in modules if is_cuda_module(one) or one in self._compiled]
         if self._own_kernels:  # the host's kernels that build on each other
             named = [one for one in named if not one.startswith("sglang.")]
@@ -297,44 +217,19 @@ class _Reader:
             return
         form = "function" if self._unit else "module"
         asked = under.and_asked("try") if under.guarded else under
-        self.facts.found.append(FoundPlace("import", form, self._unit, node.lineno, asked, tuple(modules)))
+        self.facts.found.append(FoundPlace("import", form, self._unit, node.lineno, asked))
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr) -> None:
         for one in targets:
-            if isinstance(one, ast.Attribute):
-                self._holds(one.attr, value)
-            elif isinstance(one, ast.Name):
+            if isinstance(one, ast.Name):
                 self._bound(one.id, value)
-        if isinstance(value, ast.Dict) and not self._unit:
-            self._table(targets, value)
 
     def _bound(self, name: str, value: ast.expr) -> None:
-        if name == "EntryClass":
-            self.facts.entry_classes.update(one.id for one in ast.walk(value) if isinstance(one, ast.Name))
         answer = holds(value, self._flags)
         if answer is not None and not isinstance(value, ast.Constant):
             self._flags[name] = answer
         elif self._unit:
             self._flags.pop(name, None)
-        made_of = terms(value, self._locals, taken=True)
-        if self._unit:
-            self._locals[name] = made_of
-        if made_of and (not self._unit or name.isupper()):
-            self.facts.holders.append((name, made_of))
-
-    def _holds(self, name: str, value: ast.expr) -> None:
-        if isinstance(value, ast.Constant) or (dotted(value) or ("",))[-1] == name:
-            return  # a default, or the same argument passed on
-        self.facts.holders.append((name, terms(value, self._locals, taken=True, of_value=True)))
-
-    def _table(self, targets: list[ast.expr], table: ast.Dict) -> None:
-        """``ATTENTION_BACKENDS = {"name": Class}``."""
-        for target in targets:
-            for key, value in zip(table.keys, table.values, strict=True):
-                name = dotted(value)
-                if isinstance(target, ast.Name) and isinstance(key, ast.Constant) and name is not None:
-                    full = self.facts.names.get(name[-1], name[-1])
-                    self.facts.registered.setdefault(full, []).append((target.id, str(key.value)))
 
     # Expressions
 
@@ -394,8 +289,6 @@ class _Reader:
         name = node.id
         if name in self._torch_cuda or _asks_for_cuda(name):
             self._place(node, under, in_test)
-        if name in self._defined and isinstance(node.ctx, ast.Load):
-            self.facts.named[NamedFunction(self._unit, "", name, under)] = None
 
     def _attribute(self, node: ast.Attribute, under: Under, in_test: bool) -> bool:
         base: ast.expr = node
@@ -403,12 +296,7 @@ class _Reader:
             base = base.value
         first = base.id if isinstance(base, ast.Name) else None
         told = first == "torch" or first in self._torch_cuda or _asks_for_cuda(node.attr)
-        if told and not self._place(node, under, in_test):
-            return False
-        if node.attr in self._defined and isinstance(node.ctx, ast.Load):
-            before = ".".join(dotted(node.value) or ("?",))
-            self.facts.named[NamedFunction(self._unit, before, node.attr, under)] = None
-        return True
+        return not told or self._place(node, under, in_test)
 
     def _call(self, node: ast.Call, under: Under) -> None:
         kernel = launched(node)
@@ -423,15 +311,12 @@ class _Reader:
             yield one, under, True
             if holds(one, self._flags) is (not is_and):
                 under = under.and_asked(text_of(one) if is_and else f"not ({text_of(one)})")
-            under = under.and_terms(terms(one, self._locals, taken=is_and))
 
     def _branches(self, node: ast.IfExp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
         answer = holds(node.test, self._flags)
         yield node.test, under, True
-        inside = under.and_terms(terms(node.test, self._locals, taken=True))
-        outside = under.and_terms(terms(node.test, self._locals, taken=False))
-        yield node.body, inside.and_asked(text_of(node.test)) if answer is False else inside, False
-        yield node.orelse, outside.and_asked(f"not ({text_of(node.test)})") if answer else outside, False
+        yield node.body, under.and_asked(text_of(node.test)) if answer is False else under, False
+        yield node.orelse, under.and_asked(f"not ({text_of(node.test)})") if answer else under, False
 
 
 _MAY_BE_PLACES = (ast.Call, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict)

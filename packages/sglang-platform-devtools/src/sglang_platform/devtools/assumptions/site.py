@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-__all__ = ["ANY_LAUNCH", "KINDS", "STANDINGS", "Assumption", "Kind", "Standing", "describe"]
+__all__ = ["KINDS", "STANDINGS", "Assumption", "Kind", "Standing"]
 
 Kind = Literal["torch.cuda", "triton", "gate", "import"]
 
@@ -15,18 +15,12 @@ KINDS: dict[Kind, str] = {
     "import": "imports of packages and modules that are for CUDA only",
 }
 
-Standing = Literal["open", "gated", "carried", "hooked", "refused"]
+Standing = Literal["open", "gated"]
 
 STANDINGS: dict[Standing, str] = {
-    "open": "nothing in the source keeps another device away from it",
+    "open": "nothing around it or before it in its block keeps another device away",
     "gated": "only run where the source has asked for a device by name, or an import may fail",
-    "carried": "a seam replaces the function that it is in, or all that lead to it",
-    "hooked": "a seam runs before, after or around the function that it is in",
-    "refused": "only reached with an argument that a seam refuses before the launch",
 }
-
-ANY_LAUNCH = "any launch"
-"""The entry in `arguments` for a place that is reached without any server argument."""
 
 
 class Assumption(NamedTuple):
@@ -45,16 +39,8 @@ class Assumption(NamedTuple):
     """The condition or guard around the place that keeps another device away; empty if there is none."""
     standing: Standing = "open"
     by: str = ""
-    """The seam, or how the gate was found."""
-    arguments: tuple[str, ...] = ()
-    """The server arguments that lead to it, as ``attention_backend=fa3`` if the source names the value; empty if
-    unknown."""
+    """How the gate was found: ``here``, or ``a module for npu``."""
 
     @property
     def place(self) -> str:
         return f"{self.path}:{self.line}"
-
-
-def describe(site: Assumption) -> dict[str, Any]:
-    """The place in plain JSON types; its keys are the names of the attributes."""
-    return {**site._asdict(), "arguments": list(site.arguments)}

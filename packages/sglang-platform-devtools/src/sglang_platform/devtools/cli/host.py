@@ -94,36 +94,33 @@ def assumptions(
     wheels: WheelsOption = None,
     download: DownloadOption = True,
     feature: Annotated[str | None, typer.Option("--feature", help="One feature only, e.g. lora.")] = None,
-    argument: Annotated[
-        str | None,
-        typer.Option("--argument", help="Only what one server argument leads to, e.g. lora_backend."),
-    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also each place that is not gated.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Every place in SGLang's source that takes CUDA for granted or asks for it, and what leads there.
+    """Every place in SGLang's source that takes CUDA for granted or asks for it, by feature.
 
-    By feature and by server argument, with what the adapter's seams answer for. Nothing of SGLang is imported or run.
+    Nothing of SGLang is imported or run.
 
     Exit status 2: something given cannot be read.
     """
-    from sglang_platform.devtools.assumptions.survey import surveyed
+    from sglang_platform.devtools.assumptions.survey import survey_of
     from sglang_platform.devtools.assumptions.table import chosen, describe_survey, print_survey
+    from sglang_platform.devtools.upgrade.wheels import open_release
 
     try:
         surveys = []
         for where in hosts or ["installed"]:
             with show_stages(as_json):
-                survey = surveyed(where, wheels, download=download)
+                survey = survey_of(open_release(where, wheels, download=download).tree)
             surveys.append(survey)
-            sites = chosen(survey.sites, feature, argument)
+            sites = chosen(survey.sites, feature)
             if not as_json:
                 print_survey(console(), survey, sites, every=every)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
-        print_json({"hosts": [describe_survey(one, chosen(one.sites, feature, argument)) for one in surveys]})
+        print_json({"hosts": [describe_survey(one, chosen(one.sites, feature)) for one in surveys]})
 
 
 @host.command("requirements")
