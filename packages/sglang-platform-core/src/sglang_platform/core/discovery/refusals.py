@@ -49,8 +49,7 @@ def plugin_failed(
     if isinstance(error, ReentrantResolution | ContractError):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
-    if told is None and (missing := _missing_module(error)) is not None:
-        install = f"install what provides {missing!r} (`sglang-platform doctor` finds missing files)"
+    if told is None and (install := _installation(error)) is not None:
         fix = f"{fix}; or {install}" if fix else install
     return PluginFailed(what, plugin=origin, why=explain(error), fix=told or fix)
 
@@ -63,9 +62,14 @@ def amended(error: PlatformError, alternative: str) -> PlatformError:
     return copy
 
 
-def _missing_module(error: BaseException) -> str | None:
-    names = (link.name for link in cause_chain(error) if isinstance(link, ModuleNotFoundError))
-    return next(filter(None, names), None)
+def _installation(error: BaseException) -> str | None:
+    """What to install if a file that a plugin imports is absent or no Python."""
+    for link in cause_chain(error):
+        if isinstance(link, ModuleNotFoundError) and link.name:
+            return f"install what provides {link.name!r} (`sglang-platform doctor` finds missing files)"
+        if isinstance(link, SyntaxError):
+            return "pip install --force-reinstall the package of that file, if it is damaged"
+    return None
 
 
 def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
