@@ -28,7 +28,7 @@ CORE_ROOMS = {
     "ops": "fused ops",
     "distributed": "communicators",
     "portable": "parts that run before a vendor has kernels",
-    "plugins": "general plugins, loaded by our rules, and their conflicts",
+    "plugins": "general plugins, loaded by our rules",
     "doctor": "findings about an installation, without reading sources",
     "sglang": "the adapter: the one room that imports SGLang",
     "cli": "the command",

@@ -23,10 +23,10 @@ FAULTS = [
         "part-twice",
         "two plugins register a part under one id",
         LOAD,
-        "PluginConflict",
+        "PluginFailed",
         "RegistryError: two quant wrappers are registered as 'fp4'",
         "one (one-dist 1.0) registered",
-        "pip uninstall one-dist or pip uninstall two-dist",
+        "loaded before it in this process: one (one-dist 1.0)",
         plugin="two (two-dist 1.0)",
         distributions=tuple(
             general(one, FP4 + "register_quant_wrapper('fp4', lambda layer, args: None, print)")

@@ -26,10 +26,6 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/attention/speculative.py": {
         "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
     },
-    "core/plugins/shared_parts.py": {
-        "HookRegistry": "a process that has not loaded SGLang's registry",
-        "_hooks": "the same",
-    },
     "core/sglang/arguments/check.py": {"ATTENTION_BACKENDS": "a process that has not loaded the table"},
     "core/sglang/evidence/host_registry.py": {
         "HookRegistry": "a process that has not loaded SGLang's registry",
@@ -78,7 +74,6 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
 
 OTHERS: dict[str, set[str]] = {
     "core/attention/backend.py": {"slot_map"},
-    "core/plugins/shared_parts.py": {"_C", "_dispatch_get_all_op_names", "func"},
     "core/portable/torch/device.py": {
         "get_device_capability",
         "get_device_name",

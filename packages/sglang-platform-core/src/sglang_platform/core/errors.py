@@ -30,7 +30,6 @@ __all__ = [
     "NotAPlatformClass",
     "PlatformError",
     "PlatformUnavailable",
-    "PluginConflict",
     "PluginEnded",
     "PluginFailed",
     "PluginNotFound",
@@ -140,10 +139,6 @@ class DuplicatePlugins(PlatformError):
 
 class SeveralPlatforms(PlatformError):
     """More than one platform is active and none was named."""
-
-
-class PluginConflict(PlatformError):
-    """Two plugins cannot be loaded in one process, or set one part of it."""
 
 
 class ReentrantResolution(PlatformError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import platform as python_platform
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -57,11 +56,14 @@ def info(
             asked = {kind: ask_apart(kind, "object") for kind in kinds}
             if SRT in asked and (refusal := asked[SRT].error) is not None:
                 raise refusal
-            conflicts = _conflicts(kinds)
+            logging.getLogger(__name__).info("loading the general plugins, in a process of their own")
+            for outcome in map(load_launch, kinds):
+                if outcome is not None and outcome.error is not None:
+                    raise outcome.error
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
-    document = {**_document(asked), "conflicts": conflicts}
+    document = _document(asked)
     if as_json:
         print_json(document)
     else:
@@ -75,7 +77,6 @@ def _print(document: dict[str, Any], asked: dict[PlatformKind, DecisionApart]) -
         for name, value in document.get(part, {}).items()
         if name != "problem"  # below the table, with its fix
     ]
-    rows += [("conflict", conflict) for conflict in document["conflicts"]]
     console().pairs((label.replace("_", " "), "-" if value is None else str(value)) for label, value in rows)
     for decision in asked.values():
         show_slow(decision)
@@ -98,16 +99,6 @@ def _document(asked: dict[PlatformKind, DecisionApart]) -> dict[str, Any]:
         "python": python_platform.python_version(),
     }
     return document
-
-
-def _conflicts(kinds: Sequence[PlatformKind]) -> list[str]:
-    """What a launch warns of once all plugins are loaded. Raises what it is refused with."""
-    logging.getLogger(__name__).info("loading the general plugins, in a process of their own")
-    outcomes = [outcome for outcome in map(load_launch, kinds) if outcome is not None]
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
-    return [str(conflict) for outcome in outcomes for conflict in outcome.conflicts]
 
 
 def _platform(decision: DecisionApart) -> dict[str, Any]:

@@ -17,7 +17,7 @@ __all__ = ["examine_together"]
 
 
 def examine_together(*, start: bool) -> Iterator[Finding]:
-    """What a launch would refuse or warn of once all plugins are loaded; nothing where no general plugin is installed.
+    """What a launch would refuse once all plugins are loaded; nothing where no general plugin is installed.
 
     start: start the process. Otherwise a note says what was not looked at.
     """
@@ -30,8 +30,6 @@ def examine_together(*, start: bool) -> Iterator[Finding]:
             continue
         if outcome.error is not None:
             yield as_finding(outcome.error)
-        for conflict in outcome.conflicts:
-            yield as_finding(conflict)._replace(severity="warning")
         if outcome.untried is not None:
             what = f"the start of the {kind.runtime} platform could not be tried beside the general plugins"
             yield Finding("plugins-untried", "note", what, None, outcome.untried)

@@ -1,9 +1,9 @@
-"""General plugins: loaded once by our rules, and looked at for conflicts with each other.
+"""General plugins: loaded once by our rules.
 
-    loading    which run, in which order         shared_parts    what two plugins have both set
-    one_load   once per process                  together        which two plugins cannot be loaded together
+    loading    which run, in which order         together    all that a launch loads, in another process
+    one_load   once per process                  trial       the program of that process
 
-Imports nothing heavy: `together` starts other processes, and is imported after a failure only.
+Imports nothing heavy: `together` starts another process, and is imported by commands only.
 """
 
 from sglang_platform.core.plugins.loading import (
@@ -11,9 +11,7 @@ from sglang_platform.core.plugins.loading import (
     has_begun,
     load_plugins,
     loaded_plugins,
-    plugin_conflicts,
     reset,
-    running_platform,
 )
 from sglang_platform.core.plugins.one_load import OneLoad, refuse_after_failure
 
@@ -23,8 +21,6 @@ __all__ = [
     "has_begun",
     "load_plugins",
     "loaded_plugins",
-    "plugin_conflicts",
     "refuse_after_failure",
     "reset",
-    "running_platform",
 ]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,14 +35,12 @@ from sglang_platform.core.discovery.settings import (
 from sglang_platform.core.errors import (
     LaunchRefused,
     PlatformError,
-    PluginConflict,
     PluginFailed,
     PluginNotFound,
     PluginOrigin,
 )
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.plugins.one_load import OneLoad, forget_loads
-from sglang_platform.core.plugins.shared_parts import SharedParts
 from sglang_platform.core.registries.registry import withdraw
 from sglang_platform.core.spelling import nearest
 
@@ -52,9 +49,7 @@ __all__ = [
     "has_begun",
     "load_plugins",
     "loaded_plugins",
-    "plugin_conflicts",
     "reset",
-    "running_platform",
 ]
 
 State = Literal["run", "left out", "failed"]
@@ -80,28 +75,29 @@ class _Loaded(OneLoad):
     def __init__(self) -> None:
         super().__init__()
         self.plugins: list[LoadedPlugin] = []
-        self.parts: SharedParts | None = None
-        """None where one plugin runs alone."""
 
 
 _loaded = {kind.general_group: _Loaded() for kind in KINDS}
 
 
-def load_plugins(*, kind: PlatformKind = SRT) -> None:
+def load_plugins(*, kind: PlatformKind = SRT, before: Callable[[PluginOrigin], None] | None = None) -> None:
     """Run every general plugin of a runtime that may run, once per process, and apply all registered hooks.
 
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
     which none is the active one.
 
     Further calls do nothing, also from inside a plugin; if the first call failed, they raise its error again: see
-    `OneLoad`. The hooks and registered parts of a failed plugin are withdrawn. A part that two plugins set is logged.
+    `OneLoad`. The hooks and registered parts of a failed plugin are withdrawn; its error names the plugins that ran
+    before it.
 
-    Raises PluginNotFound for an unknown name in SGLANG_PLUGINS, DuplicatePlugins, PluginFailed, PluginConflict and
-    ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last three are logged, and the plugin is left out),
+    before: called with each plugin before it runs.
+
+    Raises PluginNotFound for an unknown name in SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and
+    ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last two are logged, and the plugin is left out),
     what `current.choice` raises where a plugin depends on the platform, and HookError where a required hook cannot be
     applied.
     """
-    _loaded[kind.general_group].run(functools.partial(_load, kind))
+    _loaded[kind.general_group].run(functools.partial(_load, kind, before))
 
 
 def loaded_plugins(kind: PlatformKind | None = None) -> tuple[LoadedPlugin, ...]:
@@ -116,102 +112,57 @@ def has_begun(kind: PlatformKind) -> bool:
     return _loaded[kind.general_group].begun
 
 
-def plugin_conflicts(kind: PlatformKind) -> tuple[PluginConflict, ...]:
-    """The parts that two plugins have set in this process."""
-    parts = _loaded[kind.general_group].parts
-    return tuple(parts.conflicts) if parts else ()
-
-
-@contextmanager
-def running_platform(kind: PlatformKind) -> Iterator[None]:
-    """Around the platform's `init_backend()`, which runs after the general plugins: looks for conflicts with them.
-
-    Raises PluginConflict where it fails because of one of them.
-    """
-    decision, loaded = lazy_platform(kind)[1].decision, _loaded[kind.general_group]
-    if decision is None or decision.origin is None or loaded.parts is None:
-        yield
-        return
-    with loaded.parts.set_by(decision.origin):
-        try:
-            yield
-        except PlatformError:
-            raise
-        except Exception as error:
-            failed = plugin_failed("init_backend() failed", decision.origin, error)
-            conflict = _conflict_behind(failed, kind)
-            if conflict is None:
-                raise
-            raise conflict from error
-    loaded.parts.forget_state()
-
-
 def reset() -> None:
     """Forget that plugins were loaded. Their hooks stay: see `HookRegistry.reset`. For tests."""
     forget_loads()
     for loaded in _loaded.values():
         loaded.plugins.clear()
-        loaded.parts = None
     os.environ.pop(_FAILED_VARIABLE, None)
 
 
-def _load(kind: PlatformKind) -> None:
+def _load(kind: PlatformKind, before: Callable[[PluginOrigin], None] | None) -> None:
     stop = stop_on_error()
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
     chosen = _without_inactive(_without_filtered(found), kind)
     refuse_duplicates(chosen)
     failed = set() if stop else _failed_in_parent()
-    parts = _loaded[kind.general_group].parts = _shared_parts(kind, chosen)
     for record in chosen:
         if record.name in failed:
             _report(record, "left out", "it failed in the process that started this one")
             continue
+        if before is not None:
+            before(record.origin)
         started = time.perf_counter()
         try:
-            with parts.set_by(record.origin) if parts else nullcontext():
-                with_host_first(
-                    kind, functools.partial(_run, record), functools.partial(getattr, record, "origin")
-                )
-        except PlatformError as error:
-            conflict = _conflict_behind(error, kind)
-            _report(record, "failed", str(conflict or error), time.perf_counter() - started)
+            with_host_first(
+                kind, functools.partial(_run, record), functools.partial(getattr, record, "origin")
+            )
+        except PlatformError as raised:
+            error = _after_others(raised, kind)
+            _report(record, "failed", str(error), time.perf_counter() - started)
             if stop:
                 without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
-                raise conflict or amended(error, without) from error.__cause__
-            log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, conflict or error)
+                raise amended(error, without) from error.__cause__
+            log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
             failed.add(record.name)
             os.environ[_FAILED_VARIABLE] = f"{os.getpid()}:{','.join(sorted(failed))}"
         else:
             _report(record, "run", seconds=time.perf_counter() - started)
-    if parts:
-        parts.forget_state()
     HookRegistry.apply_hooks()
 
 
-def _shared_parts(kind: PlatformKind, chosen: Sequence[EntryPointRecord]) -> SharedParts | None:
+def _after_others(error: PlatformError, kind: PlatformKind) -> PlatformError:
+    """A copy of a plugin's failure whose reason names the platform and the plugins that were loaded before it."""
     decision = lazy_platform(kind)[1].decision
-    platform = decision.platform_class if decision else None
-    if len(chosen) + (platform is not None) < 2:
-        return None
-    parts = SharedParts(kind.host.platform_module.partition(".")[0])
-    if decision and decision.origin and platform is not None:
-        parts.belongs(platform.__module__, decision.origin)
-    for record in chosen:
-        parts.belongs(record.value.partition(":")[0], record.origin)
-    return parts
-
-
-def _conflict_behind(error: PlatformError, kind: PlatformKind) -> PluginConflict | None:
-    """The conflict with a plugin that ran before, found in other processes; None for a failure of any other kind."""
-    decision = lazy_platform(kind)[1].decision
-    platform = decision.origin if decision else None
     earlier = [plugin.origin for plugin in loaded_plugins(kind) if plugin.state == "run"]
-    if type(error) is not PluginFailed or not (earlier or platform):
-        return None
-    # Most processes load no plugin that fails, and need no `subprocess`.
-    from sglang_platform.core.plugins.together import conflict_behind
-
-    return conflict_behind(error, kind, earlier, platform)
+    if decision is not None and decision.origin is not None:
+        earlier.insert(0, decision.origin)
+    if type(error) is not PluginFailed or not earlier:
+        return error
+    why = f"{error.why}; loaded before it in this process: {', '.join(map(str, earlier))}"
+    copy = PluginFailed(error.what, plugin=error.plugin, why=why, fix=error.fix)
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def _failed_in_parent() -> set[str]:

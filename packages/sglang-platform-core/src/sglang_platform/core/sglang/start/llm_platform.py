@@ -15,7 +15,7 @@ from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
 from sglang_platform.core.ops.fused_op import FusedOp
-from sglang_platform.core.plugins import refuse_after_failure, running_platform
+from sglang_platform.core.plugins import refuse_after_failure
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments import compiled_libraries
 from sglang_platform.core.sglang.arguments.server_args import PORTABLE, choose_attention_backend
@@ -168,9 +168,8 @@ class _HostFacing:
 
     def init_backend(self) -> None:
         refuse_after_failure()
-        with running_platform(SRT):
-            super().init_backend()  # type: ignore[misc]
-            self._register_attention_backends()
+        super().init_backend()  # type: ignore[misc]
+        self._register_attention_backends()
         FusedOp.refuse_other_keys(self, self._plugin_origin)
         register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]
 
