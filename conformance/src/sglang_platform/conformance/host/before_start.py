@@ -10,15 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.damaged_install import CORE
-from sglang_platform.core.doctor.damaged_files import damage_of
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.files import Unread, file_bytes
 
-__all__ = [
-    "refuse_damaged_checkpoint", "refuse_damaged_packages", "refuse_odd_prompts", "refuse_unreadable_metadata",
-]  # fmt: skip
+__all__ = ["refuse_damaged_checkpoint", "refuse_odd_prompts", "refuse_unreadable_metadata"]
 
 _OF_TRANSFORMERS = (
     "config.json", "generation_config.json", "model.safetensors.index.json", "special_tokens_map.json",
@@ -65,16 +60,6 @@ def _refuse_without_version(file: Path) -> None:
         why = str(error)
     if why is not None:
         raise ConfigurationError(f"{file} cannot be read", why=why, fix="install sglang again")
-
-
-def refuse_damaged_packages() -> None:
-    """Raises ConfigurationError where a file of core, or of a distribution with plugins, is missing or no Python."""
-    carriers = {record.origin.distribution for record in scan.scan().records}
-    for distribution in sorted({CORE, *filter(None, carriers)}):
-        damage = damage_of(distribution)
-        if damage is not None and damage.unusable:
-            what = f"{distribution} {damage.version} is not as it was installed"
-            raise ConfigurationError(what, why=damage.why, fix=damage.fix)
 
 
 def refuse_odd_prompts(prompts: Sequence[str]) -> None:

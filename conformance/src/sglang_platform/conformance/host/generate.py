@@ -23,7 +23,6 @@ from sglang_platform.conformance.host import processes, served_parts, step_profi
 from sglang_platform.conformance.host.architectures import ARCHITECTURES
 from sglang_platform.conformance.host.before_start import (
     refuse_damaged_checkpoint,
-    refuse_damaged_packages,
     refuse_odd_prompts,
     refuse_unreadable_metadata,
 )
@@ -147,7 +146,6 @@ def _generate(
     platform = platform_named(platform)
     refuse_odd_prompts(prompts)
     refuse_unreadable_metadata()
-    refuse_damaged_packages()
     _refuse_early(platform)
     checkpoint = _checkpoint(model_path, architecture, models)
     arguments = {

@@ -66,7 +66,7 @@ def _installation(error: BaseException) -> str | None:
     """What to install if a file that a plugin imports is absent or no Python."""
     for link in cause_chain(error):
         if isinstance(link, ModuleNotFoundError) and link.name:
-            return f"install what provides {link.name!r} (`sglang-platform doctor` finds missing files)"
+            return f"install what provides {link.name!r}"
         if isinstance(link, SyntaxError):
             return "pip install --force-reinstall the package of that file, if it is damaged"
     return None

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.apart import DecisionApart, Depth, ask_apart
 from sglang_platform.core.discovery.contract_version import check_contract_version
-from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (
     CONTRACT_GROUP,
     GENERAL_GROUP,
@@ -30,8 +29,7 @@ from sglang_platform.core.discovery.kind import (
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
-from sglang_platform.core.doctor.damaged_files import damage_of
-from sglang_platform.core.doctor.entry_points import target_problem, triton_backends
+from sglang_platform.core.doctor.entry_points import target_problem
 from sglang_platform.core.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.installed.distributions import conflicts, installed_version
@@ -96,21 +94,6 @@ def _distribution_of(path: str) -> str:
     return folder.partition("-")[0].replace("_", "-")
 
 
-def _damage() -> Iterator[Finding]:
-    """Damaged files of core and of every distribution with plugins."""
-    origins = {record.origin.distribution: record.origin for record in scan.scan().records}
-    for distribution in sorted({CORE, *filter(None, origins)}):
-        if damage := damage_of(distribution):
-            yield Finding(
-                "files-damaged",
-                "problem" if damage.unusable else "warning",
-                f"{distribution} {damage.version} is not as it was installed",
-                origins.get(distribution),
-                damage.why,
-                damage.fix,
-            )
-
-
 def _groups() -> Iterator[Finding]:
     for record in scan.scan().records:
         if record.group in KNOWN_GROUPS:
@@ -144,7 +127,7 @@ def _targets() -> Iterator[Finding]:
 
 
 def _duplicates() -> Iterator[Finding]:
-    for found in (*map(scan.records, PLUGIN_GROUPS), triton_backends()):
+    for found in map(scan.records, PLUGIN_GROUPS):
         try:
             refuse_duplicates(found)
         except PlatformError as error:
@@ -316,7 +299,6 @@ def _versions() -> Iterator[Finding]:
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _metadata,
-    _damage,
     _groups,
     _targets,
     _duplicates,

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
-from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks.existence import forget, missing
 from sglang_platform.core.installed.address import Address
-from sglang_platform.core.installed.files import metadata_text
 from sglang_platform.core.installed.modules import find
 
-__all__ = ["reference", "target_problem", "triton_backends"]
-
-_TRITON = "triton.backends"
+__all__ = ["reference", "target_problem"]
 
 
 def reference(value: str) -> tuple[str, str]:
@@ -40,19 +33,3 @@ def target_problem(value: str) -> str | None:
     return f"the module {module!r} does not define {attribute!r}" + (
         f"; did you mean {meant!r}?" if meant else ""
     )
-
-
-def triton_backends() -> list[EntryPointRecord]:
-    """The installed backends of Triton, which takes either of two with one name, without a word."""
-    import importlib_metadata
-
-    found = {}
-    for distribution in importlib_metadata.distributions():
-        # Metadata that cannot be read is told by another check. A pipe would never end.
-        with contextlib.suppress(Exception):
-            if f"[{_TRITON}]" not in metadata_text(distribution, "entry_points.txt"):
-                continue
-            for point in distribution.entry_points.select(group=_TRITON):
-                origin = PluginOrigin(point.name, distribution.name, distribution.version)
-                found[origin] = EntryPointRecord(_TRITON, point.name, point.value, origin)
-    return list(found.values())

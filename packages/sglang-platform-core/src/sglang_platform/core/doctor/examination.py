@@ -15,7 +15,6 @@ from sglang_platform.core.discovery.asking import resolve_obj
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
 from sglang_platform.core.doctor.finding import Finding, worst_first
-from sglang_platform.core.doctor.shared_files import examine_shared_files
 from sglang_platform.core.doctor.together import examine_together
 from sglang_platform.core.errors import explain
 
@@ -36,7 +35,6 @@ def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Fin
     """
     _log.info("asking the platform plugins")
     findings = examine(depth)  # which tells the locations of their classes
-    findings += examine_shared_files()
     ends = any(finding.id == "plugin-ended" for finding in findings)
     if start_host and not ends:
         _log.info("loading all plugins together, in a process of their own")

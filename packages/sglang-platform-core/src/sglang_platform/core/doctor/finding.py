@@ -25,8 +25,6 @@ FindingId = Literal[
     # metadata and entry points
     "metadata-unreadable",
     "distribution-hidden",
-    "files-damaged",
-    "files-shared",
     "group-unread",
     "group-wrong",
     "entry-point-nowhere",

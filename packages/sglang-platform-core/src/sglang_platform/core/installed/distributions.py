@@ -1,20 +1,17 @@
-"""The metadata of installed distributions, read within the limits of `files`: versions, requirements, files.
+"""The metadata of installed distributions, read within the limits of `files`: versions and requirements.
 
 `importlib.metadata` has no such limits: it also reads pipes, devices and endless files, and raises if there is none.
 """
 
 from __future__ import annotations
 
-import contextlib
-import csv
 from collections.abc import Collection, Iterator
 from email.message import Message
 from email.parser import HeaderParser
-from pathlib import Path
 
 from sglang_platform.core.installed.files import Unread, metadata_text
 
-__all__ = ["conflicts", "installed_version", "metadata_headers", "recorded_files", "requirements"]
+__all__ = ["conflicts", "installed_version", "metadata_headers", "requirements"]
 
 
 def installed_version(distribution: str) -> str | None:
@@ -45,27 +42,6 @@ def requirements(distribution: str) -> list[str]:
     if "\ufffd" in "".join(lines):
         raise Unread("a requirement in it is not UTF-8")
     return lines
-
-
-def recorded_files(distribution: str) -> Iterator[tuple[Path, str, str, str]]:
-    """Path, name, digest and size of each file in its RECORD; none where it is not installed or has no RECORD.
-
-    An editable installation's RECORD lists no sources.
-    """
-    import importlib_metadata
-
-    try:
-        found = importlib_metadata.distribution(distribution)
-        record = metadata_text(found, "RECORD")
-        root = Path(str(found.locate_file("")))
-    except Exception:  # noqa: BLE001  (not installed, or damaged metadata: unknown)
-        return
-    for line in record.splitlines():
-        with contextlib.suppress(csv.Error, StopIteration, ValueError):
-            name, digest, size = next(csv.reader([line]))
-            # Skip scripts, which lie outside: installers rewrite them.
-            if name and not name.startswith(("/", "..")):
-                yield root / name, name, digest, size
 
 
 def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -133,6 +133,5 @@ def refusing_the_launch() -> Iterator[None]:
             "core's general plugin failed, and SGLang would serve without any hook",
             plugin=core_origin(),
             why=explain(error),
-            fix=f"use SGLang {OLDEST} to {NEWEST}, install {CORE} again (`sglang-platform doctor` finds missing "
-            "files), or report this with the traceback",
+            fix=f"use SGLang {OLDEST} to {NEWEST}, install {CORE} again, or report this with the traceback",
         ) from error
