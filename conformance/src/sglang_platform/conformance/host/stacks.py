@@ -17,6 +17,8 @@ from sglang_platform.conformance.guard import descendants
 __all__ = ["HangingStart", "completed", "kill_group", "kill_tree", "stacks"]
 
 _DUMP_SECONDS = 20.0
+_TRIES = 3
+"""py-spy can fail where the process runs on while its memory is read."""
 _TRACKER_SECONDS = 5.0
 
 
@@ -60,17 +62,22 @@ def stacks(pid: int) -> str:
 
 
 def _dump(program: str, pid: int) -> str:
-    try:
-        told = subprocess.run(
-            [program, "dump", "--pid", str(pid)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_DUMP_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return f"process {pid}: py-spy has no answer within {_DUMP_SECONDS:.0f} s"
-    return told.stdout.strip() or f"process {pid}: {told.stderr.strip()}"
+    said = ""
+    for _ in range(_TRIES):
+        try:
+            told = subprocess.run(
+                [program, "dump", "--pid", str(pid)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_DUMP_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return f"process {pid}: py-spy has no answer within {_DUMP_SECONDS:.0f} s"
+        if told.stdout.strip():
+            return told.stdout.strip()
+        said = told.stderr.strip()
+    return f"process {pid}: {said}"
 
 
 def kill_tree(pid: int) -> None:
