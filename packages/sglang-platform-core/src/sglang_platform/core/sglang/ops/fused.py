@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _forwards: dict[str, Forward] = {}
 _COMPUTES = ("forward", "forward_native", "apply")
 """Methods that a subclass does not override if it computes the same."""
 
+_CLASS = re.compile(rb"^class (\w+)\(", re.MULTILINE)
+
 _OWN_FORWARD = "its class has a `forward` of its own, which asks for none"
 
 
@@ -41,7 +44,8 @@ def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) ->
     subclasses that compute the same, and platforms that keep their CUDA or ROCm identity.
     """
     base = load(facts().op_class)
-    served = [entry for entry in FusedOp.registered(dispatch_key) if _is_there(entry, base, origin)]
+    live = {cls.__name__: cls for cls in _below(base)}
+    served = [entry for entry in FusedOp.registered(dispatch_key) if _is_there(entry, base, live, origin)]
     _forwards.clear()
     _forwards.update({entry.name: _CALLED_AS.get(entry.op, _as_is)(entry.forward) for entry in served})
     if served:
@@ -77,12 +81,12 @@ def _is_registered_with_host(cls: type) -> bool:
     return cls in registry.get(current_platform.get_dispatch_key_name(), {})
 
 
-def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> bool:
+def _is_there(entry: FusedOpEntry, base: type, live: Mapping[str, type], origin: PluginOrigin | None) -> bool:
     """True if SGLang may ask for the forward; logs a warning if its op does not exist here or has its own forward."""
-    name, live = entry.name, {cls.__name__: cls for cls in _below(base)}
+    name = entry.name
     if name in live:
         why = "" if live[name].forward is base.forward else _OWN_FORWARD  # type: ignore[attr-defined]
-    elif entry.op_cls is not None or _is_defined(name, base):
+    elif entry.op_cls is not None or name in _defined_classes(base.__module__.partition(".")[0]):
         why = ""
     else:
         close = nearest(name, {*live, *contract_ops()})
@@ -95,11 +99,12 @@ def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> b
     return not why
 
 
-def _is_defined(name: str, base: type) -> bool:
-    """True if a source file of the host defines a class of that name, whose module need not be loaded yet."""
-    definition = re.compile(rb"^class %s\(" % re.escape(name).encode(), re.MULTILINE)
-    root = Path(str(sys.modules[base.__module__.partition(".")[0]].__path__[0]))
-    return any(definition.search(path.read_bytes()) for path in root.rglob("*.py"))
+@functools.cache
+def _defined_classes(package: str) -> frozenset[str]:
+    """The classes with a base that source files of a loaded package define, whose modules need not be loaded yet."""
+    root = Path(str(sys.modules[package].__path__[0]))
+    names = (name for path in root.rglob("*.py") for name in _CLASS.findall(path.read_bytes()))
+    return frozenset(name.decode() for name in names)
 
 
 def _below(cls: type) -> Iterator[type]:
