@@ -54,10 +54,13 @@ def plugin_failed(
     return PluginFailed(what, plugin=origin, why=explain(error), fix=told or fix)
 
 
-def amended(error: PlatformError, alternative: str) -> PlatformError:
-    """A copy of `error` whose fix offers one more alternative."""
-    fix = f"{error.fix}; or {alternative}" if error.fix else alternative
-    copy = type(error)(error.what, plugin=error.plugin, why=error.why, fix=fix)
+def amended(
+    error: PlatformError, *, alternative: str | None = None, also: str | None = None
+) -> PlatformError:
+    """A copy of `error` whose fix offers one more alternative, and whose reason says `also`."""
+    fix = "; or ".join(filter(None, (error.fix, alternative))) or None
+    why = "; ".join(filter(None, (error.why, also))) or None
+    copy = type(error)(error.what, plugin=error.plugin, why=why, fix=fix)
     copy.__cause__ = error.__cause__
     return copy
 
@@ -185,7 +188,9 @@ def one_error(failures: list[PlatformError]) -> PlatformError:
     """The error for the failed plugins; its fix includes how to continue without them."""
     without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
     if len(failures) == 1:
-        return failures[0] if isinstance(failures[0], PluginEnded) else amended(failures[0], without)
+        return (
+            failures[0] if isinstance(failures[0], PluginEnded) else amended(failures[0], alternative=without)
+        )
     error = PluginFailed(
         f"{len(failures)} platform plugins failed",
         why="\n".join(str(failure) for failure in failures),

@@ -142,7 +142,7 @@ def _load(kind: PlatformKind, before: Callable[[PluginOrigin], None] | None) -> 
             _report(record, "failed", str(error), time.perf_counter() - started)
             if stop:
                 without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
-                raise amended(error, without) from error.__cause__
+                raise amended(error, alternative=without) from error.__cause__
             log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
             failed.add(record.name)
             os.environ[_FAILED_VARIABLE] = f"{os.getpid()}:{','.join(sorted(failed))}"
@@ -159,10 +159,7 @@ def _after_others(error: PlatformError, kind: PlatformKind) -> PlatformError:
         earlier.insert(0, decision.origin)
     if type(error) is not PluginFailed or not earlier:
         return error
-    why = f"{error.why}; loaded before it in this process: {', '.join(map(str, earlier))}"
-    copy = PluginFailed(error.what, plugin=error.plugin, why=why, fix=error.fix)
-    copy.__cause__ = error.__cause__
-    return copy
+    return amended(error, also=f"loaded before it in this process: {', '.join(map(str, earlier))}")
 
 
 def _failed_in_parent() -> set[str]:

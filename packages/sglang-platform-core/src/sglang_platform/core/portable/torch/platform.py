@@ -41,8 +41,8 @@ class TorchSRTPlatform(SRTPlatform):
     """The name of the backend's own attention in the host."""
     _own_parts: ClassVar[Mapping[str, str]]
     """The import paths (`module:name`) of the backend's own parts, imported when they are used: `attention`,
-    `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and `kv_pools`, the
-    pools by kind."""
+    `allocator`, `graph_runner`, `register_ops` (a function of the dispatch key), and `kv_pools`, the pools
+    by kind."""
 
     _decode_tables: ClassVar[Path | None] = None
     """The folder with the tables of decode that were measured, `decode_tables`."""
