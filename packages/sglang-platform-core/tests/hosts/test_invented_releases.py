@@ -192,8 +192,13 @@ def test_a_renamed_class_of_the_host(
     assert "| op class | `MultiPlatformOp` | `BaseFusedOp` | `UnitedOp` |" in matrix("0.5.17", LAST, INVENTED)
 
     seen: list[str] = []
+
+    def load(place: str) -> type:
+        seen.append(place)
+        return UnitedOp
+
     monkeypatch.setattr(fused_ops, "facts", lambda: facts_for(INVENTED))
-    monkeypatch.setattr(fused_ops, "load", lambda place: seen.append(place))
+    monkeypatch.setattr(fused_ops, "load", load)
     fused_ops.register_fused_ops("a key of no op")
     assert seen == ["sglang_invented_ops:UnitedOp"]
 
