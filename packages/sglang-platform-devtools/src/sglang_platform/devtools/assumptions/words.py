@@ -40,7 +40,7 @@ _BY_DEVICE = ("hardware_backend", "platforms")
 _FALSE = re.compile(
     r"_*(?:"
     r"is_(?:cuda|hip|rocm|npu|xpu|hpu|musa|mps|mlu|tpu|cpu|sail|mlx)(?:_(?:alike|available|supported|platform))?"
-    r"|(?:is|has|support|supports|device_is)_(?:hopper|blackwell|ampere|ada|sm_?\d+|gfx)\w*"
+    r"|(?:is|has|support|supports|device_is)_(?:hopper|blackwell|ampere|ada(?![a-z])|sm_?\d+|gfx)\w*"
     # a backend's `is_triton()` tests the chosen backend: an argument, not a device
     r"|(?:has|have|support|supports)_(?:triton|flashinfer|sgl_kernel|deep_gemm|deep_ep|cutlass|aiter|amx)"
     r"|is_(?:triton|flashinfer|sgl_kernel|deep_gemm|deep_ep|cutlass|aiter)_(?:available|supported|installed)"
@@ -51,7 +51,7 @@ _FALSE = re.compile(
 _TRUE = re.compile(r"_*is_(?:out_of_tree|oot)")
 _CUDA = re.compile(
     r"_*(?:is_cuda(?:_(?:alike|available|supported|platform))?"
-    r"|(?:is|has|support|supports|device_is)_(?:hopper|blackwell|ampere|ada|sm_?\d+)\w*)"
+    r"|(?:is|has|support|supports|device_is)_(?:hopper|blackwell|ampere|ada(?![a-z])|sm_?\d+)\w*)"
 )
 
 

@@ -26,8 +26,8 @@ def by_tensor(x):
     return x.cuda()
 
 
-def by_flag(is_cuda_graph, cuda):
-    return is_cuda_graph and cuda
+def by_flag(is_cuda_graph, cuda, has_adapter):
+    return is_cuda_graph and cuda and has_adapter
 
 
 def choose(backend):
