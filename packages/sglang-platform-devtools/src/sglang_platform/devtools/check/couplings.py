@@ -90,7 +90,7 @@ def _call(one: Coupling, host: Release) -> Remark | None:
     call = one.call
     if call is None:
         return None
-    found = one.pair.new if one.pair is not None else None
+    found = one.owner
     if one.kind == "construct":
         signature = found.constructor() if found is not None else None
     elif found is not None:
@@ -121,7 +121,7 @@ def _without(call: Call, signature: inspect.Signature) -> str:
 
 
 def _unpack(one: Coupling, host: Release) -> Remark | None:
-    found = one.pair.new if one.pair is not None else None
+    found = one.owner
     member = found.find(one.member) if found is not None else None
     given = values_given(member.function if member is not None else _function(one, host))
     if given is None or given == one.values:
@@ -134,7 +134,7 @@ def _unpack(one: Coupling, host: Release) -> Remark | None:
 
 
 def _function(one: Coupling, host: Release) -> Function | None:
-    if one.pair is not None:
+    if one.owner is not None:
         return None
     answer = host.find(one.target)
     node = answer.node if isinstance(answer, Definition) else None

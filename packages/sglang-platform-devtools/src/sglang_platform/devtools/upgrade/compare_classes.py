@@ -19,11 +19,11 @@ __all__ = ["base_changes", "construct_change"]
 
 def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
     """Changes in the host bases of a plugin class: other bases, and new abstract methods."""
-    pair = coupling.pair
-    if pair is None or pair.old is None or pair.new is None:
+    old, new = coupling.owner, sides.counterpart(coupling.owner)
+    if old is None or new is None:
         return []  # reported at its import
-    found = _other_bases(coupling, pair.old, pair.new, sides)
-    for name, member in _duties(pair.old, pair.new):
+    found = _other_bases(coupling, old, new, sides)
+    for name, member in _duties(old, new):
         if name not in coupling.own:
             side = side_of_member(sides.new, member, shown(name, bound_parameters(member), member.node))
             verdict: Verdict = "breaks" if _is_abstract(member) else "look"
@@ -84,17 +84,17 @@ def _is_abstract(member: HostMember) -> bool:
 
 def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for a constructor call: whether the arguments are still accepted and mean the same."""
-    pair = coupling.pair
-    if pair is None or pair.old is None or pair.new is None:
+    before, after = coupling.owner, sides.counterpart(coupling.owner)
+    if before is None or after is None:
         return None
-    old, new = pair.old.constructor(), pair.new.constructor()
+    old, new = before.constructor(), after.constructor()
     found = signature_change(
         coupling,
-        pair.new.name,
+        after.name,
         old,
         new,
-        Side(shown(pair.old.name, old), sides.old.place(pair.old.module.name, pair.old.constructor_node())),
-        Side(shown(pair.new.name, new), sides.new.place(pair.new.module.name, pair.new.constructor_node())),
+        Side(shown(before.name, old), sides.old.place(before.module.name, before.constructor_node())),
+        Side(shown(after.name, new), sides.new.place(after.module.name, after.constructor_node())),
     )
     if found is None or old is None or new is None:
         return None

@@ -39,17 +39,17 @@ __all__ = [
 
 def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for a plugin method that overrides a host method."""
-    pair, name = coupling.pair, coupling.member
-    if pair is None or pair.old is None or pair.new is None:
+    owner, name = sides.counterpart(coupling.owner), coupling.member
+    if coupling.owner is None or owner is None:
         return None
-    old, new = pair.old.find(name), pair.new.find(name)
+    old, new = coupling.owner.find(name), owner.find(name)
     if old is None:
         return None
     was_side, now_side = _sides(sides, old, new)
     if new is None:
         what = f"{sides.new.label} does not call {name}"
-        gone = change_of(coupling, "breaks", "gone", what, was_side, None, _instead(pair.new, name))
-        return None if _may_be_elsewhere(pair.new) else gone
+        gone = change_of(coupling, "breaks", "gone", what, was_side, None, _instead(owner, name))
+        return None if _may_be_elsewhere(owner) else gone
     before, after = kind_of_member(old), kind_of_member(new)
     if before != after:
         what = f"{name} was {before}, and is {after}"
@@ -67,7 +67,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     if coupling.mine is not None and missing is None:
         verdict, fix = "fits", "nothing: the plugin's takes it"
     elif coupling.mine is not None and _not_taken(was, coupling.mine) != missing:
-        passed = first_not_taken(sides.new.tree, name, now, coupling.mine, pair.new.name)
+        passed = first_not_taken(sides.new.tree, name, now, coupling.mine, owner.name)
         verdict = "breaks" if passed is not None else "look"
         shows = f"; {sides.new.label} calls {passed}" if passed is not None else ""
         what = f"{what}; the plugin's {missing}{shows}"
@@ -104,11 +104,12 @@ def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None
 
 def call_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for a call of a host function or method."""
-    if coupling.pair is None:
+    if coupling.owner is None:
         return _function_call(coupling, sides)
-    if coupling.pair.old is None or coupling.pair.new is None:
+    owner = sides.counterpart(coupling.owner)
+    if owner is None:
         return None
-    old, new = coupling.pair.old.find(coupling.member), coupling.pair.new.find(coupling.member)
+    old, new = coupling.owner.find(coupling.member), owner.find(coupling.member)
     if old is None or new is None:
         return field_change(coupling, sides)
     before, after = kind_of_member(old), kind_of_member(new)
@@ -166,18 +167,18 @@ def signature_change(
 
 def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for an attribute that the plugin reads, writes or calls."""
-    pair, name = coupling.pair, coupling.member
-    if pair is None or pair.old is None or pair.new is None:
+    owner, name = sides.counterpart(coupling.owner), coupling.member
+    if coupling.owner is None or owner is None:
         return None
-    old, new = pair.old.find(name), pair.new.find(name)
+    old, new = coupling.owner.find(name), owner.find(name)
     if old is None:
         return None
     was_side, now_side = _sides(sides, old, new)
     if new is None:
-        if _may_be_elsewhere(pair.new) or _set_from_outside(sides.new, pair.new, name):
+        if _may_be_elsewhere(owner) or _set_from_outside(sides.new, owner, name):
             return None
-        what = f"{pair.new.name} has no {name} any more{goes_on(coupling)}"
-        fix = _instead(pair.new, name)
+        what = f"{owner.name} has no {name} any more{goes_on(coupling)}"
+        fix = _instead(owner, name)
         return change_of(coupling, if_guarded(coupling), "gone", what, was_side, None, fix)
     before, after = kind_of_member(old), kind_of_member(new)
     read = {"a property", "an attribute"}  # unchanged
@@ -190,9 +191,10 @@ def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for a result that the plugin unpacks."""
-    if coupling.pair is not None:
-        old_member = coupling.pair.old.find(coupling.member) if coupling.pair.old is not None else None
-        new_member = coupling.pair.new.find(coupling.member) if coupling.pair.new is not None else None
+    if coupling.owner is not None:
+        owner = sides.counterpart(coupling.owner)
+        old_member = coupling.owner.find(coupling.member)
+        new_member = owner.find(coupling.member) if owner is not None else None
         if old_member is None or new_member is None:
             return None
         was: ast.AST | None = old_member.node

@@ -62,11 +62,12 @@ def _group(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 def _argument(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """The change for a command-line flag. Uses of `server_args.name` are couplings to a field of the record."""
     field = coupling.target.lstrip("-").replace("-", "_")
-    pair = sides.pair(ARGUMENTS)
-    was = _argument_at(sides.old, pair and pair.old, field, coupling.target)
-    if was is None or _argument_at(sides.new, pair and pair.new, field, coupling.target) is not None:
+    old = sides.old.class_named(ARGUMENTS)
+    new = sides.counterpart(old)
+    was = _argument_at(sides.old, old, field, coupling.target)
+    if was is None or _argument_at(sides.new, new, field, coupling.target) is not None:
         return None
-    names = pair.new.names() if pair is not None and pair.new is not None else {}
+    names = new.names() if new is not None else {}
     like = [f"--{one.replace('_', '-')}" for one in nearest(field, names)]
     what = f"{sides.new.label} does not take {coupling.target}"
     fix = f"like it: {', '.join(like)}" if like else "leave it out"

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 from sglang_platform.devtools.flow.values import LineReach
 from sglang_platform.devtools.host_calls import Call
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.upgrade.sides import Pair
+from sglang_platform.devtools.upgrade.members import HostClass
 
 __all__ = ["KINDS", "Coupling", "Kind", "SourcePlace"]
 
@@ -49,8 +49,8 @@ class Coupling(NamedTuple):
     kind: Kind
     target: str
     place: SourcePlace
-    pair: Pair | None = None
-    """For a class member: the class. `member` is the member's name."""
+    owner: HostClass | None = None
+    """For a class or its member: the class in the release that the plugin works on. `member`: the member's name."""
     member: str = ""
     call: Call | None = None
     values: int = 0

@@ -12,10 +12,9 @@ from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.devtools.upgrade.given import given_to_method
-from sglang_platform.devtools.upgrade.members import Function
+from sglang_platform.devtools.upgrade.members import Function, HostClass
 from sglang_platform.devtools.upgrade.naming import Naming
 from sglang_platform.devtools.upgrade.own import OwnClass
-from sglang_platform.devtools.upgrade.sides import Pair
 from sglang_platform.devtools.upgrade.types import (
     FOREIGN,
     Foreign,
@@ -75,7 +74,7 @@ class Body:
                 if value is not None:
                     self._expression(value, names)
                 if isinstance(target, ast.Name):
-                    names[target.id] = self._types.annotated(annotation, self._module, None)
+                    names[target.id] = self._types.annotated(annotation, self._module)
                 else:
                     self._expression(target, names)
             case ast.For(target=target, iter=table) | ast.AsyncFor(target=target, iter=table):
@@ -133,13 +132,13 @@ class Body:
             return
         called, place, count = self._called(inner, names), self._place(self._module, target), len(target.elts)
         match called:
-            case Method(pair, name):
+            case Method(owner, name):
                 self.found.append(
                     Coupling(
                         "unpack",
-                        f"{pair.full}.{name}",
+                        f"{owner.address}.{name}",
                         place,
-                        pair,
+                        owner,
                         name,
                         values=count,
                         reach=self._reach(inner, ValueError),
@@ -197,12 +196,12 @@ class Body:
         place = self._place(self._module, node)
         call, reach = call_of(node, str(place)), self._reach(node, TypeError)
         match called:
-            case TheClass(pair):
-                self.found.append(Coupling("construct", pair.full, place, pair, call=call, reach=reach))
-            case Method(pair, member):
-                self.found.append(
-                    Coupling("call", f"{pair.full}.{member}", place, pair, member, call=call, reach=reach)
-                )
+            case TheClass(owner):
+                target = str(owner.address)
+                self.found.append(Coupling("construct", target, place, owner, call=call, reach=reach))
+            case Method(owner, member):
+                target = f"{owner.address}.{member}"
+                self.found.append(Coupling("call", target, place, owner, member, call=call, reach=reach))
             case Named(full):
                 self.found.append(Coupling("call", full, place, call=call, reach=reach))
             case None if isinstance(node.func, ast.Attribute):
@@ -219,44 +218,35 @@ class Body:
         """``getattr(batch, "name", default)``, ``hasattr(batch, "name")``."""
         owner, key = self.value(node.args[0], names), node.args[1]
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            pair = self._pair_with(owner, key.value)
-            if pair is not None:
+            found = self._class_with(owner, key.value)
+            if found is not None:
                 reach = self._reach(node, AttributeError)
                 if reach.kind != "never" and (how == "hasattr" or (how == "getattr" and len(node.args) > 2)):
                     reach = LineReach("survived")
-                target, place = f"{pair.full}.{key.value}", self._place(self._module, node)
-                self.found.append(Coupling("field", target, place, pair, key.value, reach=reach))
+                target, place = f"{found.address}.{key.value}", self._place(self._module, node)
+                self.found.append(Coupling("field", target, place, found, key.value, reach=reach))
 
     @staticmethod
-    def _pair_with(owner: Value, name: str) -> Pair | None:
-        if isinstance(owner, Instance | TheClass) and not getattr(owner, "depth", 0) and owner.pair.has(name):
-            return owner.pair
+    def _class_with(value: Value, name: str) -> HostClass | None:
+        """The class of an object or class that has the member."""
+        match value:
+            case Instance(owner, 0) | TheClass(owner) if owner.find(name) is not None:
+                return owner
         return None
 
     def _attribute(self, node: ast.Attribute, names: dict[str, Value], *, is_called: bool = False) -> None:
         if not is_called:
             self._expression(node.value, names)
-        owner, place = self.value(node.value, names), self._place(self._module, node)
-        match owner:
-            case Instance(pair, 0) | TheClass(pair) if pair.has(node.attr):
-                reach = self._reach(node, AttributeError)
-                self.found.append(
-                    Coupling("field", f"{pair.full}.{node.attr}", place, pair, node.attr, reach=reach)
-                )
-                return
-            case Instance() | TheClass() | Foreign():
-                return
-            case Named() | Method():
-                return
+        value, place = self.value(node.value, names), self._place(self._module, node)
+        owner = self._class_with(value, node.attr)
         parts = dotted(node.value)
-        if self._own is not None and parts == (self._self,):
-            if self._own.find(node.attr) is None:
-                base = self._own.inherited(node.attr)
-                if base is not None:
-                    reach = self._reach(node, AttributeError)
-                    self.found.append(
-                        Coupling("field", f"{base.full}.{node.attr}", place, base, node.attr, reach=reach)
-                    )
+        is_self = value is None and self._own is not None and parts == (self._self,)
+        if is_self and self._own is not None and self._own.find_own(node.attr) is None:
+            owner = self._own.inherited(node.attr)
+        if owner is not None:
+            target, reach = f"{owner.address}.{node.attr}", self._reach(node, AttributeError)
+            self.found.append(Coupling("field", target, place, owner, node.attr, reach=reach))
+        if value is not None or is_self:
             return
         if parts is not None and parts[0] in self._given:
             first, many = self.unread.get(".".join(parts), (place, 0))
@@ -265,10 +255,8 @@ class Body:
     def _called(self, node: ast.Call, names: dict[str, Value]) -> Value:
         match node.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if self._own is not None:
-                above = next(
-                    (p for p in self._own.host_pairs() if p.has(name)), None
-                )  # plugin bases come before host bases
-                mine = any(name in one.members for one in list(self._own.line())[1:])
+                above = self._own.inherited(name)
+                mine = any(name in one.own for one in list(self._own.own_line())[1:])
                 if above is not None and not mine:
                     return Method(above, name)
                 return FOREIGN
@@ -305,15 +293,15 @@ class Body:
     def _named(self, node: ast.Name | ast.Attribute, names: dict[str, Value]) -> Value:
         parts = dotted(node)
         if isinstance(node, ast.Attribute):
-            owner = self.value(node.value, names)
-            match owner:
-                case Instance(pair, 0) | TheClass(pair) if pair.has(node.attr):
-                    return self._types.of_member(pair, node.attr)
-                case Foreign():
-                    return FOREIGN
+            value = self.value(node.value, names)
+            owner = self._class_with(value, node.attr)
+            if owner is not None:
+                return self._types.of_member(owner, node.attr)
+            if isinstance(value, Foreign):
+                return FOREIGN
             if self._own is not None and parts == (self._self, node.attr):
                 return self._of_self(node.attr)
-            if isinstance(owner, Instance | TheClass | Method):
+            if isinstance(value, Instance | TheClass | Method):
                 return None
         if parts is None or parts[0] in names or parts[0] == self._self:
             return None
@@ -329,14 +317,14 @@ class Body:
     def _of_self(self, name: str) -> Value:
         """The value of ``self.name`` in a plugin class: as assigned by its own methods, else the host's member."""
         assert self._own is not None
-        mine = self._own.find(name)
+        mine = self._own.find_own(name)
         if mine is None:
-            pair = self._own.inherited(name)
-            return self._types.of_member(pair, name) if pair is not None else None
+            above = self._own.inherited(name)
+            return self._types.of_member(above, name) if above is not None else None
         if mine.kind in ("method", "property", "class"):
             return FOREIGN
         if mine.annotation is not None:
-            return self._types.annotated(mine.annotation, mine.module, None)
+            return self._types.annotated(mine.annotation, mine.module)
         if mine.inside is not None and mine.value is not None:
             known = self._own_names(mine.inside)
             inner = Body(mine.module, self._types, self._place)

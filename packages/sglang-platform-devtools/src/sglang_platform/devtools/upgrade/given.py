@@ -8,7 +8,7 @@ from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.signatures import decorators
 from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.own import OwnClass
-from sglang_platform.devtools.upgrade.types import Instance, Types, Value, function_of, parameters
+from sglang_platform.devtools.upgrade.types import Instance, Types, Value, parameters
 
 __all__ = ["given_to_function", "given_to_hook", "given_to_method"]
 
@@ -18,25 +18,22 @@ def given_to_method(own: OwnClass, function: Function, types: Types) -> dict[str
     mine = parameters(function)
     static = "staticmethod" in decorators(function)
     names = given_to_function(mine if static else mine[1:], own.module, types)
-    pair = own.inherited(function.name)
-    member = pair.member(function.name) if pair is not None else None
+    above = own.inherited(function.name)
+    member = above.find(function.name) if above is not None else None
     theirs = parameters(member.function) if member is not None and member.function is not None else []
     if member is not None and function.name != "__init__":
-        release = types.sides.release_of(member)
         by_name = {one.arg: one for one in theirs}
         for place, one in enumerate(mine):
             other = by_name.get(one.arg) or (theirs[place] if place < len(theirs) else None)
             if other is not None and names.get(one.arg) is None and one.annotation is None and place:
-                names[one.arg] = types.annotated(other.annotation, member.module, release) or types.usual(
-                    one.arg
-                )
+                names[one.arg] = types.annotated(other.annotation, member.module) or types.usual(one.arg)
     return names
 
 
 def given_to_function(arguments: list, module: Module, types: Types) -> dict[str, Value]:  # type: ignore[type-arg]
     """Parameter name -> value, from the annotation, else the usual class of this parameter name in the host."""
     return {
-        one.arg: types.annotated(one.annotation, module, None)
+        one.arg: types.annotated(one.annotation, module)
         if one.annotation is not None
         else types.usual(one.arg)
         for one in arguments
@@ -49,37 +46,22 @@ def given_to_hook(hook: WantedHook, function: Function, module: Module, types: T
     first = (hook.hook.type if hook.hook is not None else HookType.AFTER).record.first
     full = hook.target.replace(":", ".")
     above, _, last = full.rpartition(".")
-    pair = types.sides.pair(above)
-    member = pair.member(last) if pair is not None else None
-    if pair is not None and member is not None and member.function is not None:
-        target, home, release = member.function, member.module, types.sides.release_of(member)
-    else:
-        answers = types.sides.find(full)
-        found = [
-            (function_of(answer, side), side)
-            for answer, side in zip(answers, (types.sides.old, types.sides.new), strict=True)
-        ]
-        known = next(
-            ((node, mod, side) for (node, mod), side in found if node is not None and mod is not None), None
-        )
-        if known is None:
-            return names
-        target, home, release = known
+    owner = types.host.class_named(above)
+    member = owner.find(last) if owner is not None else None
+    target, home = (member.function, member.module) if member is not None else types.function_of(full)
+    if target is None or home is None:
+        return names
     mine, theirs = parameters(function), parameters(target)
     if first is not None and not hook.written and mine:
         if first == "result" and names.get(mine[0].arg) is None:
-            names[mine[0].arg] = types.annotated(target.returns, home, release)
+            names[mine[0].arg] = types.annotated(target.returns, home)
         mine = mine[1:]
     by_name = {one.arg: one for one in theirs}
     for place, one in enumerate(mine):
         other = by_name.get(one.arg) or (theirs[place] if place < len(theirs) else None)
         if other is None or names.get(one.arg) is not None or one.annotation is not None:
             continue
-        is_self = pair is not None and other is theirs[0] and "staticmethod" not in decorators(target)
-        names[one.arg] = (
-            Instance(pair)
-            if is_self and pair is not None
-            else types.annotated(other.annotation, home, release)
-        )
-        names[one.arg] = names[one.arg] or types.usual(other.arg)
+        is_self = other is theirs[0] and "staticmethod" not in decorators(target)
+        value = Instance(owner) if is_self and owner is not None else types.annotated(other.annotation, home)
+        names[one.arg] = value or types.usual(other.arg)
     return names

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.source.values import dotted
-from sglang_platform.devtools.upgrade.members import HostMember, members_of
+from sglang_platform.devtools.upgrade.members import HostClass, HostMember, members_of
 from sglang_platform.devtools.upgrade.naming import Naming, is_hosts
-from sglang_platform.devtools.upgrade.sides import Pair, Sides
+from sglang_platform.devtools.upgrade.release import Release
 
 __all__ = ["OwnClass", "OwnClasses"]
 
 
 @dataclass(eq=False)
-class OwnClass:
-    """A class of the plugin. `hosts`: the classes of the host among its bases, by the base's expression."""
+class OwnClass(HostClass):
+    """A class of the plugin, with classes of the plugin and of the host among its bases."""
 
-    name: str
-    module: Module
-    node: ast.ClassDef
-    members: dict[str, HostMember]
-    bases: list[OwnClass] = field(default_factory=list)
-    hosts: list[tuple[ast.expr, Pair]] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    """Bases that name the host but are in neither release, or are from a library that is not read here."""
+    def own_line(self) -> Iterator[OwnClass]:
+        """The plugin's classes in its line."""
+        return (one for one in self.line() if isinstance(one, OwnClass))
 
-    def line(self) -> Iterator[OwnClass]:
-        yield self
-        for base in self.bases:
-            yield from base.line()
+    def hosts(self) -> list[HostClass]:
+        """The classes of the host that the plugin's classes in its line name as bases."""
+        return [base for one in self.own_line() for base in one.bases if not isinstance(base, OwnClass)]
 
-    def host_pairs(self) -> list[Pair]:
-        return [pair for one in self.line() for _, pair in one.hosts]
-
-    def find(self, name: str) -> HostMember | None:
+    def find_own(self, name: str) -> HostMember | None:
         """The member of this name in the class or its plugin bases; None if they lack it."""
-        return next((one.members[name] for one in self.line() if name in one.members), None)
+        return next((one.own[name] for one in self.own_line() if name in one.own), None)
 
-    def inherited(self, name: str) -> Pair | None:
+    def inherited(self, name: str) -> HostClass | None:
         """The host class that a name is, or would be, inherited from."""
-        return next((pair for pair in self.host_pairs() if pair.has(name)), None)
+        return next((one for one in self.hosts() if one.find(name) is not None), None)
 
 
 class OwnClasses:
     """All top-level and nested classes of a plugin, each read once."""
 
-    def __init__(self, plugin: SourceTree, naming: Naming, sides: Sides) -> None:
-        self._plugin, self._naming, self._sides = plugin, naming, sides
+    def __init__(self, plugin: SourceTree, naming: Naming, host: Release) -> None:
+        self._plugin, self._naming, self._host = plugin, naming, host
         self._known: dict[int, OwnClass] = {}
 
     def of(self, module: Module, node: ast.ClassDef) -> OwnClass:
         if id(node) not in self._known:
             address = Address(module.name, (node.name,))
-            own = self._known[id(node)] = OwnClass(node.name, module, node, members_of(node, address, module))
+            own = OwnClass(address, module, node, members_of(node, address, module))
+            self._known[id(node)] = own
             for base in node.bases:
-                self._base(own, base)
+                found = self.host_base(module, base) or self.named(module, dotted(base))
+                if found is not None and found is not own:
+                    own.bases.append(found)
         return self._known[id(node)]
+
+    def host_base(self, module: Module, base: ast.expr) -> HostClass | None:
+        """The host class that a base names."""
+        full = self._naming.host_name(module, dotted(base))
+        return self._host.class_named(full) if full is not None else None
 
     def named(self, module: Module, parts: tuple[str, ...] | None) -> OwnClass | None:
         """The plugin class that a dotted name refers to."""
@@ -79,18 +78,3 @@ class OwnClasses:
         home, _, name = full.rpartition(".")
         origin = self._plugin.module(home)
         return self.named(origin, (name,)) if origin is not None and origin is not module else None
-
-    def _base(self, own: OwnClass, base: ast.expr) -> None:
-        parts = dotted(base)
-        if isinstance(base, ast.Call) or parts is None:
-            own.unread.append("a base that is computed")
-            return
-        full = self._naming.host_name(own.module, parts)
-        if full is not None:
-            pair = self._sides.pair(full)
-            if pair is not None:
-                own.hosts.append((base, pair))
-            return  # in neither release: reported as an import
-        mine = self.named(own.module, parts)
-        if mine is not None and mine is not own:
-            own.bases.append(mine)

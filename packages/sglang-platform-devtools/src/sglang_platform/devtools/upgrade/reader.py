@@ -47,10 +47,10 @@ def read_couplings(plugin: PluginSource, sides: Sides) -> Couplings:
 
 class _Reader:
     def __init__(self, plugin: PluginSource, sides: Sides) -> None:
-        self._plugin, self._sides = plugin, sides
+        self._plugin, self._host = plugin, sides.old
         self._naming = Naming(plugin.tree)
-        self._types = Types(sides, self._naming)
-        self._own = OwnClasses(plugin.tree, self._naming, sides)
+        self._types = Types(sides.old, self._naming)
+        self._own = OwnClasses(plugin.tree, self._naming, sides.old)
         self._found: list[Coupling] = []
         self._unread: list[tuple[str, str]] = []
         self._hooked: dict[int, WantedHook] = {}
@@ -133,28 +133,25 @@ class _Reader:
                 self._class(self._own.of(module, node))
 
     def _class(self, own: OwnClass) -> None:
-        mine = frozenset(name for one in own.line() for name in one.members)
-        for expression, base in own.hosts:
-            place = self._place(own.module, expression)
-            self._found.append(
-                Coupling("base", base.full, place, base, own=mine, reach=self._flow.reach(own.node))
-            )
-        for why in own.unread:
-            self._unread.append((str(self._place(own.module, own.node)), why))
-        pairs = own.host_pairs()
-        for name, member in own.members.items():
+        mine = frozenset(name for one in own.own_line() for name in one.own)
+        for expression in own.node.bases:
+            base = self._own.host_base(own.module, expression)
+            if base is not None:
+                place, reach = self._place(own.module, expression), self._flow.reach(own.node)
+                self._found.append(Coupling("base", str(base.address), place, base, own=mine, reach=reach))
+            elif dotted(expression) is None:
+                self._unread.append((str(self._place(own.module, own.node)), "a base that is computed"))
+        for name, member in own.own.items():
             if member.inside is not None or name.startswith("__"):
                 continue
-            pair = next(
-                (one for one in pairs if one.old is not None and one.old.find(name) is not None), None
-            )
-            if pair is None:
+            above = own.inherited(name)
+            if above is None:
                 continue
             place = self._place(own.module, member.node)
             reach = self._flow.reach(member.node)
             takes = bound_parameters(member) if member.kind == "method" else None
             self._found.append(
-                Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes, reach=reach)
+                Coupling("override", f"{above.address}.{name}", place, above, name, mine=takes, reach=reach)
             )
         self._body(own.module, own.node.body, own, {})
 
@@ -242,8 +239,7 @@ class _Reader:
         if full is None:
             return None
         above = full.rpartition(".")[0]
-        is_module = self._sides.old.tree.has(above) or self._sides.new.tree.has(above)
-        return full if is_module and not self._sides.old.tree.has(full) else None
+        return full if self._host.tree.has(above) and not self._host.tree.has(full) else None
 
     def _place(self, module: Module, node: ast.AST) -> SourcePlace:
         return self._plugin.place(module, node)

@@ -94,6 +94,13 @@ class Release:
                     )
         return self._classes[address]
 
+    def class_named(self, full: str) -> HostClass | None:
+        """The class of a full name; None for anything else."""
+        answer = self.find(full)
+        if not isinstance(answer, Definition) or not answer.address.path:
+            return None
+        return self.class_at(answer.address)
+
     def _make(self, address: Address, module: Module, node: ast.ClassDef) -> HostClass:
         found = HostClass(address, module, node, members_of(node, address, module))
         for base in node.bases:

@@ -8,13 +8,12 @@ from collections import Counter
 from typing import NamedTuple
 
 from sglang_platform.core.installed.address import Address
-from sglang_platform.devtools.source.answers import Answer, Definition
+from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.members import Function, HostClass, HostMember
-from sglang_platform.devtools.upgrade.naming import Naming
+from sglang_platform.devtools.upgrade.naming import Naming, is_hosts
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.sides import Pair, Sides
 
 __all__ = ["FOREIGN", "Foreign", "Instance", "Method", "Named", "TheClass", "Types", "Value"]
 
@@ -29,18 +28,18 @@ _SEEN = 4
 class Instance(NamedTuple):
     """An object of a host class; `depth`: the number of containers around it."""
 
-    pair: Pair
+    owner: HostClass
     depth: int = 0
 
 
 class TheClass(NamedTuple):
-    pair: Pair
+    owner: HostClass
 
 
 class Method(NamedTuple):
     """A member of a class of the host, not called yet."""
 
-    pair: Pair
+    owner: HostClass
     name: str
 
 
@@ -60,82 +59,83 @@ Value = Instance | TheClass | Method | Named | Foreign | None
 
 
 class Types:
-    """Type inference for one plugin and two releases."""
+    """Type inference for one plugin and the release that it works on."""
 
-    def __init__(self, sides: Sides, naming: Naming) -> None:
-        self.sides, self.naming = sides, naming
+    def __init__(self, host: Release, naming: Naming) -> None:
+        self.host, self.naming = host, naming
         self._usual: dict[str, str] | None = None
 
     def named(self, full: str) -> Value:
         """The value of a full name of the host."""
-        pair = self.sides.pair(full)
-        if pair is not None:
-            return TheClass(pair)
+        found = self.host.class_named(full)
+        if found is not None:
+            return TheClass(found)
         above, _, last = full.rpartition(".")
-        holder = self.sides.pair(above) if above else None
-        if holder is not None and holder.has(last):
+        holder = self.host.class_named(above) if above else None
+        if holder is not None and holder.find(last) is not None:
             return Method(holder, last)
         return Named(full)
 
-    def annotated(self, node: ast.expr | None, module: Module, release: Release | None) -> Value:
-        """The value that an annotation describes; `release`: the release of `module`, None for a plugin module."""
+    def annotated(self, node: ast.expr | None, module: Module) -> Value:
+        """The value that an annotation in a module of the plugin or of the host describes."""
         match node:
             case None:
                 return None
             case ast.Constant(value=str(text)):
                 try:
-                    return self.annotated(ast.parse(text, mode="eval").body, module, release)
+                    return self.annotated(ast.parse(text, mode="eval").body, module)
                 except SyntaxError:
                     return None
             case ast.Constant():
                 return FOREIGN
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                return self._first([left, right], module, release)
+                return self._first([left, right], module)
             case ast.Subscript(value=outer, slice=inner):
                 word = (dotted(outer) or ("",))[-1]
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
                 if word in _SEE_THROUGH:
-                    return self._first(parts[:1] if word in ("Annotated", "A") else parts, module, release)
+                    return self._first(parts[:1] if word in ("Annotated", "A") else parts, module)
                 if word in _CONTAINERS:
-                    found = self.annotated(parts[0], module, release)
+                    found = self.annotated(parts[0], module)
                     return found._replace(depth=found.depth + 1) if isinstance(found, Instance) else found
                 if word in _TELLS_NOTHING:
                     return None
         name = dotted(node) if isinstance(node, ast.expr) else None
         if name is None or name[-1] in _TELLS_NOTHING:
             return None
-        if release is None:
-            full = self.naming.host_name(module, name)
-            pair = self.sides.pair(full) if full is not None else None
-            return Instance(pair) if pair is not None else None if full is not None else FOREIGN
-        found_class = release.named(module, node)
-        return FOREIGN if found_class is None else Instance(self.sides.pair_of(found_class, release))
+        if is_hosts(module.name):
+            found_class = self.host.named(module, node)
+            return Instance(found_class) if found_class is not None else FOREIGN
+        full = self.naming.host_name(module, name)
+        if full is None:
+            return FOREIGN
+        named = self.host.class_named(full)
+        return Instance(named) if named is not None else None
 
-    def _first(self, parts: list[ast.expr], module: Module, release: Release | None) -> Value:
-        found = [self.annotated(one, module, release) for one in parts]
+    def _first(self, parts: list[ast.expr], module: Module) -> Value:
+        found = [self.annotated(one, module) for one in parts]
         return next((one for one in found if isinstance(one, Instance)), None if None in found else FOREIGN)
 
-    def of_member(self, pair: Pair, name: str) -> Value:
+    def of_member(self, owner: HostClass, name: str) -> Value:
         """The value of a member access."""
-        member = pair.member(name)
+        member = owner.find(name)
         if member is None:
             return None
         if member.kind == "method":
-            return Method(pair, name)
-        release = self.sides.release_of(member)
+            return Method(owner, name)
         if member.annotation is not None:
-            return self.annotated(member.annotation, member.module, release)
-        return self._of_value(member, release)
+            return self.annotated(member.annotation, member.module)
+        return self._of_value(member)
 
-    def _of_value(self, member: HostMember, release: Release) -> Value:
+    def _of_value(self, member: HostMember) -> Value:
         value = member.value
         if isinstance(value, ast.Call):
-            found = release.named(member.module, value.func)
-            return Instance(self.sides.pair_of(found, release)) if found is not None else None
+            found = self.host.named(member.module, value.func)
+            return Instance(found) if found is not None else None
         if isinstance(value, ast.Name) and member.inside is not None:
             for one in parameters(member.inside):
                 if one.arg == value.id:
-                    return self.annotated(one.annotation, member.module, release) or self.usual(one.arg)
+                    return self.annotated(one.annotation, member.module) or self.usual(one.arg)
         if isinstance(value, ast.Constant | ast.List | ast.Dict | ast.Tuple | ast.Set) and not (
             isinstance(value, ast.Constant) and value.value is None
         ):
@@ -145,20 +145,16 @@ class Types:
     def of_call(self, called: Value) -> Value:
         """The value that a call returns."""
         match called:
-            case TheClass(pair):
-                return Instance(pair)
-            case Method(pair, name):
-                member = pair.member(name)
+            case TheClass(owner):
+                return Instance(owner)
+            case Method(owner, name):
+                member = owner.find(name)
                 if member is not None and member.function is not None:
-                    release = self.sides.release_of(member)
-                    return self.annotated(member.function.returns, member.module, release)
+                    return self.annotated(member.function.returns, member.module)
             case Named(full):
-                for release, answer in zip(
-                    (self.sides.old, self.sides.new), self.sides.find(full), strict=True
-                ):
-                    function, module = function_of(answer, release)
-                    if function is not None and module is not None:
-                        return self.annotated(function.returns, module, release)
+                function, module = self.function_of(full)
+                if function is not None and module is not None:
+                    return self.annotated(function.returns, module)
             case Foreign():
                 return FOREIGN
         return None
@@ -166,20 +162,20 @@ class Types:
     def usual(self, parameter: str) -> Value:
         """The class in nearly all annotations of parameters of this name in the host."""
         if self._usual is None:
-            self._usual = _usual_classes(self.sides.old)
+            self._usual = _usual_classes(self.host)
         name = self._usual.get(parameter)
         if name is None:
             return None
-        homes = [self.sides.old.class_at(Address(one, (name,))) for one in self.sides.old.tree.defining(name)]
-        found: list[HostClass] = [one for one in homes if one is not None]
-        return Instance(self.sides.pair_of(found[0], self.sides.old)) if len(found) == 1 else None
+        homes = [self.host.class_at(Address(one, (name,))) for one in self.host.tree.defining(name)]
+        found = [one for one in homes if one is not None]
+        return Instance(found[0]) if len(found) == 1 else None
 
-
-def function_of(answer: Answer, release: Release) -> tuple[Function | None, Module | None]:
-    """The `def` in an answer, with its module."""
-    if isinstance(answer, Definition) and isinstance(answer.node, Function):
-        return answer.node, release.lookup.module_of(answer)
-    return None, None
+    def function_of(self, full: str) -> tuple[Function | None, Module | None]:
+        """The `def` of a full name of the host, with its module."""
+        answer = self.host.find(full)
+        if isinstance(answer, Definition) and isinstance(answer.node, Function):
+            return answer.node, self.host.lookup.module_of(answer)
+        return None, None
 
 
 def parameters(node: Function | ast.Lambda) -> list[ast.arg]:
