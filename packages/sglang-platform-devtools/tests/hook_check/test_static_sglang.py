@@ -75,7 +75,7 @@ def test_what_changed_since_the_release_that_it_was_written_for_is_told(
     hooks = [WantedHook(target["target"]) for target in wanted]
     answers = HookAnswers(hooks, Sides(old, new))
     changes = [answers.change(Coupling("hook", one.target, PLACE, hook=one)) for one in hooks]
-    told = [one.target for one in changes if one is not None and one.how == "signature"]
+    told = [one.target for one in changes if one is not None and one.how == "changed"]
     assert told == [
         target["target"] for target in wanted if target["expected"][release]["verdict"] == "changed"
     ]

@@ -50,7 +50,7 @@ DIFFERENCES = {
 @pytest.mark.parametrize(("before", "after", "what"), DIFFERENCES.values(), ids=DIFFERENCES)
 def test_what_differs_from_the_older_release_is_told(before, after, what) -> None:
     row = change("mod:f", {"mod": before}, {"mod": after})
-    assert (row.verdict, row.how, row.what) == ("fits", "signature", what)
+    assert (row.verdict, row.how, row.what) == ("fits", "changed", what)
 
 
 KINDS = {

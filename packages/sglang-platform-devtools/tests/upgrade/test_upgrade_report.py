@@ -18,41 +18,41 @@ PARTS = Path(__file__).parent / "plugin" / "src" / "vendor" / "parts.py"
 EXPECTED = {
     ("import", "moved", "moved"): ("breaks", "from sglang.srt.layers.ops import fused, moved"),
     ("import", "left_out", "gone"): ("look", "from sglang.srt.layers.ops import left_out"),
-    ("import", "PAGE", "value"): ("look", "from sglang.srt.mem.pool import PAGE"),
-    ("import", "split", "kind"): None,
-    ("override", "store", "signature"): ("breaks", "def store(self, layer, loc, k, v):"),
+    ("import", "PAGE", "changed"): ("look", "from sglang.srt.mem.pool import PAGE"),
+    ("import", "split", "changed"): None,
+    ("override", "store", "changed"): ("breaks", "def store(self, layer, loc, k, v):"),
     ("override", "flush", "gone"): ("breaks", "def flush(self):"),
     ("base", "close", "duty"): ("look", "class Pool(HostBase):"),
     ("field", "release_pages", "gone"): ("breaks", "return self.slots.release_pages"),
     ("field", "old_flag", "gone"): ("breaks", "return args.old_flag"),
-    ("unpack", "describe", "values"): ("breaks", "size, pages = pool.describe()"),
-    ("unpack", "alloc", "values"): ("breaks", "need, free = slots.alloc(4)"),
-    ("construct", "Result", "signature"): ("breaks", 'Result("key", 1)'),
-    ("call", "helper", "signature"): ("breaks", "helper(1, 2)"),
-    ("call", "split", "kind"): ("breaks", "one, two = split(1)"),
-    ("call", "fused", "signature"): None,
-    ("call", "same", "signature"): None,
+    ("unpack", "describe", "changed"): ("breaks", "size, pages = pool.describe()"),
+    ("unpack", "alloc", "changed"): ("breaks", "need, free = slots.alloc(4)"),
+    ("construct", "Result", "changed"): ("breaks", 'Result("key", 1)'),
+    ("call", "helper", "changed"): ("breaks", "helper(1, 2)"),
+    ("call", "split", "changed"): ("breaks", "one, two = split(1)"),
+    ("call", "fused", "changed"): None,
+    ("call", "same", "changed"): None,
     ("environment", "SGLANG_OLD", "gone"): ("breaks", 'os.environ["SGLANG_OLD"]'),
-    ("environment", "SGLANG_FLIPPED", "default"): ("look", 'os.environ["SGLANG_FLIPPED"]'),
-    ("environment", "SGLANG_SAME", "default"): None,
+    ("environment", "SGLANG_FLIPPED", "changed"): ("look", 'os.environ["SGLANG_FLIPPED"]'),
+    ("environment", "SGLANG_SAME", "changed"): None,
     ("argument", "--old-flag", "gone"): ("breaks", "FLAGS = "),
     ("argument", "--page-size", "gone"): None,
     ("name", "qoq", "gone"): ("breaks", 'if args.quantization == "qoq":'),
     ("hook", "flush", "gone"): ("breaks", '"sglang.srt.mem.pool.Base.flush"'),
     ("hook", "moved", "moved"): ("breaks", '"sglang.srt.layers.ops.moved"'),
-    ("hook", "fused", "signature"): None,
-    ("patch", "helper", "signature"): ("fits", "pool.helper = instead"),
+    ("hook", "fused", "changed"): None,
+    ("patch", "helper", "changed"): ("fits", "pool.helper = instead"),
     ("group", "plugins", "gone"): None,
     ("patch", "sort", "gone"): ("breaks", "pool.sort = instead"),
     ("import", "sort", "gone"): None,  # the patch's row says it
     (
         "hook",
         "sweep",
-        "signature",
+        "changed",
     ): None,  # it did not fit before either: only the line of the call is another
-    ("unpack", "tally", "values"): ("breaks", "size, pages = tally(slots)"),
-    ("unpack", "pair", "values"): ("fits", "need, free = pair(slots)"),
-    ("environment", "SGLANG_FORMER", "deprecated"): ("look", 'os.environ["SGLANG_FORMER"]'),
+    ("unpack", "tally", "changed"): ("breaks", "size, pages = tally(slots)"),
+    ("unpack", "pair", "changed"): ("fits", "need, free = pair(slots)"),
+    ("environment", "SGLANG_FORMER", "changed"): ("look", 'os.environ["SGLANG_FORMER"]'),
     ("base", "peek", "duty"): None,  # the host's own PagedStore leaves it out too
     ("base", "drop", "duty"): None,  # the host's own PagedStore has it
 }
@@ -74,7 +74,7 @@ def test_nothing_else_is_said(rows) -> None:
 
 
 def test_both_signatures_and_their_places(rows) -> None:
-    row = rows["override", "store", "signature"]
+    row = rows["override", "store", "changed"]
     assert row.old.text == "Base.store(layer, loc, k, v)"
     assert row.new.text == "Base.store(layer, loc_info, k, v, *, scale=...)"
     assert row.old.place.startswith("sglang/srt/mem/pool.py:")
@@ -87,16 +87,18 @@ def test_where_it_moved_to(rows) -> None:
 
 
 def test_what_a_deprecated_variable_is_called_now(rows) -> None:
-    assert "SGLANG_LATTER" in rows["environment", "SGLANG_FORMER", "deprecated"].fix
+    assert "SGLANG_LATTER" in rows["environment", "SGLANG_FORMER", "changed"].fix
 
 
 def test_a_count_that_the_older_release_does_not_tell(rows) -> None:
-    row = rows["unpack", "tally", "values"]
-    assert row.what == "it gives 3 values, and gave what the source does not tell; 2 are taken"
+    row = rows["unpack", "tally", "changed"]
+    assert row.what == "its number of values is 3, and was not told; 2 are taken"
 
 
 def test_arguments_that_change_places(rows) -> None:
-    assert "its arguments go to two, one" in rows["call", "helper", "signature"].fix
+    row = rows["call", "helper", "changed"]
+    assert row.what.startswith("its order of parameters is two, one, and was one, two")
+    assert row.fix == "call it with (two, one)"
 
 
 def test_lines_are_those_of_the_file(rows) -> None:

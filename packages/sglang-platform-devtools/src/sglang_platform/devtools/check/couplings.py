@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks.targets import parse
 from sglang_platform.devtools.check.remark import Level, Remark
 from sglang_platform.devtools.hook_check.check import check as check_hooks
-from sglang_platform.devtools.hook_check.returns import values_given
-from sglang_platform.devtools.host_calls import Call
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
+from sglang_platform.devtools.source.signatures import decorators
 from sglang_platform.devtools.upgrade.coupling import Coupling
-from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import Couplings
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.shapes import bound_parameters, parameters_of
+from sglang_platform.devtools.upgrade.seen import Seen, seen
 
 __all__ = ["examine_couplings", "examine_hooks", "unclear_couplings"]
 
@@ -87,58 +84,33 @@ def _fix(one: Coupling, answer: Absent, host: Release) -> str | None:
 
 
 def _call(one: Coupling, host: Release) -> Remark | None:
-    call = one.call
-    if call is None:
+    found = seen(one, host)
+    if not isinstance(found, Seen) or found.fault is None or one.call is None or _is_decorated(one, host):
         return None
-    found = one.owner
-    if one.kind == "construct":
-        signature = found.constructor() if found is not None else None
-    elif found is not None:
-        member = found.find(one.member)
-        signature = bound_parameters(member) if member is not None and member.kind == "method" else None
-    else:
-        node = _function(one, host)
-        plain = node is not None and not node.decorator_list
-        signature = parameters_of(node, is_method=False) if plain and node is not None else None
-    why = call.refused_by(signature) if signature is not None else None
-    if why is None or signature is None:
-        return None
-    what = f"{host.label} does not take the call {call.text}"
-    why = f"{why}; {one.target} takes {signature}"
-    fix = _without(call, signature)
-    return Remark("couplings", "call-not-taken", _level(one), what, one.place.file, one.place.line, why, fix)
+    what = f"{host.label} does not take the call {one.call.text}"
+    why = f"{found.fault}; {one.target} takes {found.takes}"
+    return _of_line(one, "call-not-taken", what, why, found.fix)
 
 
-def _level(one: Coupling) -> Level:
-    return "note" if one.reach.kind == "survived" else "problem"
-
-
-def _without(call: Call, signature: inspect.Signature) -> str:
-    """The keywords to leave out, else the signature to call with."""
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
-    unknown = [one for one in call.keywords if one not in signature.parameters and not takes_all]
-    return f"leave out {', '.join(unknown)}" if unknown else f"call it with {signature}"
+def _is_decorated(one: Coupling, host: Release) -> bool:
+    """True for a function whose decorator may take other arguments."""
+    answer = host.find(one.target) if one.owner is None else None
+    node = answer.node if isinstance(answer, Definition) else None
+    return node is not None and bool(decorators(node))
 
 
 def _unpack(one: Coupling, host: Release) -> Remark | None:
-    found = one.owner
-    member = found.find(one.member) if found is not None else None
-    given = values_given(member.function if member is not None else _function(one, host))
-    if given is None or given == one.values:
+    found = seen(one, host)
+    if not isinstance(found, Seen) or found.fault is None:
         return None
-    what = f"{one.values} values are taken from {one.target}, and in {host.label} it gives {given}"
-    fix = f"take {given} values"
-    return Remark(
-        "couplings", "values-differ", _level(one), what, one.place.file, one.place.line, one.place.text, fix
-    )
+    gives = found.facts["number of values"]
+    what = f"{one.values} values are taken from {one.target}, and in {host.label} it gives {gives}"
+    return _of_line(one, "values-differ", what, one.place.text, found.fix)
 
 
-def _function(one: Coupling, host: Release) -> Function | None:
-    if one.owner is not None:
-        return None
-    answer = host.find(one.target)
-    node = answer.node if isinstance(answer, Definition) else None
-    return node if isinstance(node, Function) else None
+def _of_line(one: Coupling, id_: str, what: str, why: str, fix: str | None) -> Remark:
+    level: Level = "note" if one.reach.kind == "survived" else "problem"
+    return Remark("couplings", id_, level, what, one.place.file, one.place.line, why, fix)
 
 
 def examine_hooks(

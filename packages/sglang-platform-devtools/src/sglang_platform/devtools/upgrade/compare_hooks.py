@@ -11,12 +11,12 @@ from sglang_platform.core.hooks.targets import parse
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.hook_check.check import CheckedHook, check
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.answers import Definition, Unsure
+from sglang_platform.devtools.source.answers import Answer, Definition, Unsure
 from sglang_platform.devtools.source.signatures import FunctionNode, signature_of, what_differs
-from sglang_platform.devtools.upgrade.compare_names import side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.release import Release
 from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
+from sglang_platform.devtools.upgrade.seen import side_of
 from sglang_platform.devtools.upgrade.shapes import kind_of_function, kind_of_member
 from sglang_platform.devtools.upgrade.sides import Sides
 
@@ -47,11 +47,11 @@ class HookAnswers:
             return None  # not for the older release
         dotted = wanted.target.replace(":", ".")
         old, new = sides.find(dotted)
-        was, now = side_of(sides.old, old), side_of(sides.new, new)
+        was, now = _side(sides.old, old), _side(sides.new, new)
         if after.verdict == "exists":
             what = self._difference(dotted)
             fix = "nothing: the hook goes with both"
-            return change_of(coupling, "fits", "signature", what, was, now, fix) if what else None
+            return change_of(coupling, "fits", "changed", what, was, now, fix) if what else None
         if after.is_new:
             module, _, name = dotted.rpartition(".")
             what = f"it is gone: {module} has no {name!r} any more, and nothing of the host calls what is written there"
@@ -61,9 +61,9 @@ class HookAnswers:
         if (after.verdict, _plight(after)) == (before.verdict, _plight(before)) or after.verdict == "unknown":
             return None
         if after.moved_to and now is None:
-            now = side_of(sides.new, sides.new.find(after.moved_to[0].replace(":", ".")))
+            now = _side(sides.new, sides.new.find(after.moved_to[0].replace(":", ".")))
         verdict: Verdict = "breaks" if wanted.required else "look"
-        how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "signature")
+        how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "changed")
         return change_of(coupling, verdict, how, after.why, was, now, _instead(after, now))
 
     def _followed(self, dotted: str, after: CheckedHook) -> CheckedHook:
@@ -94,6 +94,10 @@ class HookAnswers:
         if isinstance(old.node, FunctionNode) and isinstance(new.node, FunctionNode):
             return what_differs(signature_of(old.node.args), signature_of(new.node.args))
         return None
+
+
+def _side(release: Release, found: Answer) -> Side | None:
+    return side_of(release, found) if isinstance(found, Definition) else None
 
 
 def _kind(release: Release, found: Definition) -> str | None:

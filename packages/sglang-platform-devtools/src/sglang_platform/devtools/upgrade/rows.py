@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from sglang_platform.devtools.upgrade.coupling import Coupling, Kind, SourcePlace
 
-__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged"]
+__all__ = ["VERDICTS", "CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged"]
 
 Verdict = Literal["breaks", "look", "fits"]
 """``breaks``: fails, or no longer has an effect. ``look``: the plugin's code may mean something else, or lacks
 something. ``fits``: it changed, and the plugin's code works with both releases."""
 
-_ORDER = ("breaks", "look", "fits")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The worst first."""
 
 
 class Side(NamedTuple):
@@ -23,8 +24,7 @@ class Side(NamedTuple):
 
 
 class CouplingChange(NamedTuple):
-    """What changed for one coupling. `how` is a word for programs: gone, moved, signature, kind, values, value, base,
-    duty, taken, default, deprecated, new."""
+    """What changed for one coupling. `how` is a word for programs: gone, moved, changed, base, duty, bypassed."""
 
     kind: Kind
     target: str
@@ -78,7 +78,7 @@ def merged(changes: list[tuple[Coupling, CouplingChange]]) -> tuple[CouplingChan
         elif one.places[0] not in known.places:
             rows[key] = known._replace(places=(*known.places, *one.places))
     found = sorted(
-        rows.values(), key=lambda one: (_ORDER.index(one.verdict), one.places[0].file, one.places[0].line)
+        rows.values(), key=lambda one: (VERDICTS.index(one.verdict), one.places[0].file, one.places[0].line)
     )
     return tuple(found)
 

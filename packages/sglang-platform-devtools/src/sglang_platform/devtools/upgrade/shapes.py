@@ -16,6 +16,7 @@ __all__ = [
     "bound_parameters",
     "kind_of_function",
     "kind_of_member",
+    "not_taken",
     "parameters_of",
     "shown",
     "values_of",
@@ -64,6 +65,34 @@ def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
         if one.kind in (_Kinds.POSITIONAL_ONLY, _Kinds.POSITIONAL_OR_KEYWORD)
     ]
     return names[: call.positional]
+
+
+def not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None:
+    """The arguments that the host's method accepts and the plugin's does not."""
+    names, kinds = mine.parameters, inspect.Parameter
+    open_names = any(one.kind is kinds.VAR_KEYWORD for one in names.values())
+    open_places = any(one.kind is kinds.VAR_POSITIONAL for one in names.values())
+    lacks = [
+        one.name
+        for one in theirs.parameters.values()
+        if one.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL) and one.name not in names
+    ]
+    places = [
+        one for one in names.values() if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    wanted = [one for one in theirs.parameters.values() if one.kind is kinds.POSITIONAL_OR_KEYWORD]
+    if open_names and (open_places or len(places) >= len(wanted) or all(one.name in names for one in wanted)):
+        lacks = []
+    needs = [
+        one.name
+        for one in names.values()
+        if one.default is kinds.empty
+        and one.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
+        and one.name not in theirs.parameters
+    ]
+    parts = [f"lacks {', '.join(lacks)}"] if lacks else []
+    parts += [f"asks for {', '.join(needs)}"] if needs else []
+    return " and ".join(parts) or None
 
 
 def kind_of_function(node: ast.AST | None) -> str | None:

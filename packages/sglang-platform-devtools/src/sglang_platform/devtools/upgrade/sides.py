@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.hook_check.moved import search
-from sglang_platform.devtools.source.answers import Answer, Definition
+from sglang_platform.devtools.source.answers import Answer
 from sglang_platform.devtools.upgrade.members import HostClass
 from sglang_platform.devtools.upgrade.release import Release
 
@@ -39,11 +39,3 @@ class Sides:
     def find(self, dotted: str) -> tuple[Answer, Answer]:
         """The answer for a full name in each release."""
         return self.old.find(dotted), self.new.find(dotted)
-
-    def definitions(self, dotted: str) -> tuple[Definition | None, Definition | None]:
-        """The definition of a full name in each release; in the newer one, at its new place if it moved."""
-        old, new = self.find(dotted)
-        if isinstance(old, Definition) and not isinstance(new, Definition):
-            homes = self.moved_to(old.address)
-            new = self.new.lookup.find(homes[0]) if homes else new
-        return old if isinstance(old, Definition) else None, new if isinstance(new, Definition) else None

@@ -1,4 +1,4 @@
-"""Compares host classes that a plugin subclasses or instantiates."""
+"""Compares host classes that a plugin subclasses: their bases, and what they ask of a subclass."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from sglang_platform.devtools.source.signatures import decorators, only_refuses
-from sglang_platform.devtools.source.values import shortened
-from sglang_platform.devtools.upgrade.compare_members import side_of_member, signature_change
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import HostClass, HostMember
 from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
+from sglang_platform.devtools.upgrade.seen import side_of_member
 from sglang_platform.devtools.upgrade.shapes import bound_parameters, shown
 from sglang_platform.devtools.upgrade.sides import Sides
 
-__all__ = ["base_changes", "construct_change"]
+__all__ = ["base_changes"]
 
 
 def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
@@ -80,25 +79,3 @@ def _is_written_without(one: HostClass, member: HostMember) -> bool:
 
 def _is_abstract(member: HostMember) -> bool:
     return "abstractmethod" in decorators(member.node)
-
-
-def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """The change for a constructor call: whether the arguments are still accepted and mean the same."""
-    before, after = coupling.owner, sides.counterpart(coupling.owner)
-    if before is None or after is None:
-        return None
-    old, new = before.constructor(), after.constructor()
-    found = signature_change(
-        coupling,
-        after.name,
-        old,
-        new,
-        Side(shown(before.name, old), sides.old.place(before.module.name, before.constructor_node())),
-        Side(shown(after.name, new), sides.new.place(after.module.name, after.constructor_node())),
-    )
-    if found is None or old is None or new is None:
-        return None
-    added = [name for name in new.parameters if name not in old.parameters]
-    if found.verdict == "fits" and added:
-        found = found._replace(fix=f"nothing has to be written; new: {', '.join(added[:6])}")
-    return found._replace(what=shortened(found.what, 300))
