@@ -11,7 +11,7 @@ from sglang_platform.core.cli.page import Page
 from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.upgrade.compare import changes_of
 from sglang_platform.devtools.upgrade.compare_hooks import HookAnswers
-from sglang_platform.devtools.upgrade.coupling import KINDS, Coupling
+from sglang_platform.devtools.upgrade.coupling import KINDS
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import read_couplings
 from sglang_platform.devtools.upgrade.release import Release
@@ -34,8 +34,8 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
         sides = Sides(old, new)
         couplings = read_couplings(plugin, sides)
         hooks = HookAnswers(couplings.hooks, sides)
-        found = [(one, change) for one in couplings.found for change in changes_of(one, sides, hooks)]
-        found = [(one, change) for one, change in found if not _told_as_patch(change, found)]
+        found = [change for one in couplings.found for change in changes_of(one, sides, hooks)]
+        found = [one for one in found if not _told_as_patch(one, found)]
     counts = Counter(one.kind for one in couplings.found)
     notes = [] if couplings.found else [f"{plugin.label} names nothing of {old.label.partition(' ')[0]}'s"]
     return Upgrade(
@@ -56,12 +56,12 @@ def _not_read(plugin: PluginSource, old: Release, new: Release) -> list[tuple[st
     return list(dict.fromkeys(told))
 
 
-def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChange]]) -> bool:
+def _told_as_patch(one: CouplingChange, found: list[CouplingChange]) -> bool:
     """True if the name is patched at the same line, so that the patch's row covers it."""
     name = one.target.rpartition(".")[2]
     return one.kind in ("import", "field") and any(
         other.kind == "patch" and other.places == one.places and other.target.rpartition(".")[2] == name
-        for _, other in found
+        for other in found
     )
 
 

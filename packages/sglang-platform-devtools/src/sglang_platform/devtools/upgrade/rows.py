@@ -67,10 +67,10 @@ class Upgrade(NamedTuple):
         return sum(one.verdict == verdict for one in self.changes)
 
 
-def merged(changes: list[tuple[Coupling, CouplingChange]]) -> tuple[CouplingChange, ...]:
+def merged(changes: list[CouplingChange]) -> tuple[CouplingChange, ...]:
     """Merge equal rows of several lines; the worst first, then in line order."""
     rows: dict[tuple[object, ...], CouplingChange] = {}
-    for _, one in changes:
+    for one in changes:
         key = (one.kind, one.target, one.verdict, one.how, one.what, one.fix)
         known = rows.get(key)
         if known is None:
