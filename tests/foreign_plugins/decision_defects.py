@@ -146,13 +146,13 @@ DEFECTS = (
     ),
     _source(
         "a hook where arguments were derived once", "sglang_cobalt/arguments.py", "{_ARGUMENTS}.resolve_once", "{_ARGUMENTS}.__post_init__",
-        "cobalt changes ServerArgs.__post_init__ by a hook", "in this SGLang that method does nothing",
+        "the hook on sglang.srt.server_args.ServerArgs.__post_init__ takes no effect", "in SGLang 0.5.23 that method does nothing",
         "hook sglang.srt.server_args.ServerArgs.resolve_once", "finalize_server_args", plugin="cobalt",
         where=Place("sglang_cobalt/arguments.py", "HookRegistry.register"),
     ),
     _source(
         "a slip in a decorated hook", "sglang_cobalt/scheduling.py", 'SCHEDULER + ".get_next_batch_to_run"', 'SCHEDULER + ".get_next_batch"',
-        "the hook target sglang.srt.managers.scheduler.Scheduler.get_next_batch does not exist", "did you mean", "get_next_batch_to_run", plugin="cobalt",
+        "the hook on sglang.srt.managers.scheduler.Scheduler.get_next_batch is on a name that SGLang does not have", "did you mean", "get_next_batch_to_run", plugin="cobalt",
         where=Place("sglang_cobalt/scheduling.py", '@plugin_hook(SCHEDULER +'),
     ),
 )  # fmt: skip

@@ -132,13 +132,13 @@ AURORA = (
     _aurora(
         "a result of two where SGLang gives three", _HOOKS, "    retracted, new_token_ratio, to_abort = result\n",
         "    retracted, new_token_ratio = result\n    to_abort = []\n",
-        "hook-does-not-fit", "problem", "        _hook(target, hook)",
+        "hook-changed", "problem", "        _hook(target, hook)",
         ("retract_decode does not fit", "it takes 2 values", "gives 3"), ("take the target's arguments and give its result",),
     ),
     _aurora(
         "a hook without room for an argument", _HOOKS, "def time_batch(original, self, batch, *args, **kwargs):\n    return original(self, batch, *args, **kwargs)",
         "def time_batch(original, self, batch):\n    return original(self, batch)",
-        "hook-does-not-fit", "problem", "_hook(\"sglang.srt.managers.scheduler.Scheduler.run_batch\"",
+        "hook-changed", "problem", "_hook(\"sglang.srt.managers.scheduler.Scheduler.run_batch\"",
         ("the hook on sglang.srt.managers.scheduler.Scheduler.run_batch does not fit", "self.run_batch(", "pp_proxy_tensors"),
         ("take *args and **kwargs",),
     ),
@@ -197,25 +197,25 @@ BASALT = (
             Edit(f"{_PATCHES}/workers.py", "from sglang.srt.managers import tp_worker\n", "from sglang.srt.managers import scheduler, tp_worker\n"),
             Edit(f"{_PATCHES}/workers.py", "    tp_worker.TpModelWorker = BasaltWorker", "    scheduler.TpModelWorker = BasaltWorker"),
         ),
-        "hook-does-not-fit", "problem", Place(f"{_PATCHES}/workers.py", "scheduler.TpModelWorker ="),
+        "hook-moved", "problem", Place(f"{_PATCHES}/workers.py", "scheduler.TpModelWorker ="),
         ("sglang.srt.managers.scheduler.TpModelWorker is not where SGLang has it now",), ("use sglang.srt.managers.tp_worker:TpModelWorker",),
         (Edit(f"{_PATCHES}/workers.py", "    scheduler.TpModelWorker = BasaltWorker", "    tp_worker.TpModelWorker = BasaltWorker"),),
     ),
     _other(
         "basalt", "a slip in a name that a helper patches", (Edit(f"{_PATCHES}/scheduler.py", '_wrap("get_next_batch_to_run")', '_wrap("get_next_batch_to_rum")'),),
-        "hook-target-missing", "problem", Place(f"{_PATCHES}/scheduler.py", '_wrap("'),
+        "hook-missing", "problem", Place(f"{_PATCHES}/scheduler.py", '_wrap("'),
         ("sglang.srt.managers.scheduler.Scheduler.get_next_batch_to_rum",), ("get_next_batch_to_run",),
     ),
     _other(
         "basalt", "a function written over one with more arguments", (
             Edit(f"{_PATCHES}/memory_report.py", "def get_available_gpu_memory(device, gpu_id, distributed=False, empty_cache=True, cpu_group=None):", "def get_available_gpu_memory(device, gpu_id):"),
         ),
-        "hook-does-not-fit", "problem", Place(f"{_PATCHES}/memory_report.py", "    common.get_available_gpu_memory = "),
+        "hook-changed", "problem", Place(f"{_PATCHES}/memory_report.py", "    common.get_available_gpu_memory = "),
         ("the function written to sglang.srt.utils.common.get_available_gpu_memory does not fit", "get_available_gpu_memory("), ("take the target's arguments",),
     ),
     _other(
         "basalt", "the same function, written into the package that re-exports it", (),
-        "hook-does-not-fit", "problem", Place(f"{_PATCHES}/memory_report.py", "    sglang.srt.utils.get_available_gpu_memory = "),
+        "hook-changed", "problem", Place(f"{_PATCHES}/memory_report.py", "    sglang.srt.utils.get_available_gpu_memory = "),
         ("the function written to sglang.srt.utils.get_available_gpu_memory does not fit",), ("take the target's arguments",),
     ),
     _other(

@@ -4,168 +4,166 @@ from __future__ import annotations
 
 import pytest
 
-ENGINE = "class Engine:\n    def generate(self): ...\n\ndef start(): ...\n"
+ENGINE = """
+raise SystemExit('imported')
+class Engine:
+    def generate(self): ...
+def start(): ...
+Engine().generate(start)
+"""
+ARGUMENTS = '''
+class ServerArgs:
+    def __post_init__(self):
+        """Empty: `resolve_once` derives."""
+    def resolve_once(self): ...
+'''
 GENERAL = "sglang.srt.plugins"
 
 
-def install(command, source: str) -> None:
-    command.install("mine", {GENERAL: {"mine": "mine_hooks:register"}}, mine_hooks=source, some_engine=ENGINE)
+@pytest.fixture
+def install(command):
+    """Installs a plugin `mine` beside an SGLang that cannot be imported."""
+    folder = command.folder / "sglang" / "srt"
+    folder.mkdir(parents=True)
+    for package in (folder.parent, folder):
+        (package / "__init__.py").touch()
+    (folder / "engine.py").write_text(ENGINE)
+    (folder / "server_args.py").write_text(ARGUMENTS)
+
+    def write(source: str) -> None:
+        command.install("mine", {GENERAL: {"mine": "mine_hooks:register"}}, mine_hooks=source)
+
+    return write
 
 
 def found(command, status: int = 0) -> list[dict]:
     findings = command.json("doctor", "--source-only", status=status)["findings"]
-    return [finding for finding in findings if finding["id"].startswith("hook-")]
+    return [one for one in findings if one["id"].startswith(("hook-", "host-use-"))]
+
+
+IMPORTS = (
+    "import sglang_platform.core as core\n"
+    "from sglang_platform.core import HookRegistry, plugin_hook, plugin_hook as decorate\n"
+    "from sglang.srt.plugins.hook_registry import HookRegistry as Hooks\n"
+    "ENGINE = 'sglang.srt.engine:Engine'\n"
+)
+NOTHING = "def register(): ...\n"
+HOOK = f"""from sglang_platform.core import plugin_hook
+{NOTHING}@plugin_hook('sglang.srt.{{}}')
+def hook(result, *args):
+    return result
+"""
 
 
 @pytest.mark.parametrize(
     "registration",
     [
-        "@plugin_hook('some_engine:Engine.generat')\ndef hook(result): ...",
-        "@plugin_hook(target='some_engine.Engine.generat')\ndef hook(result): ...",
-        "@core.plugin_hook(ENGINE + '.generat')\ndef hook(result): ...",
-        "@decorate(f'{ENGINE}.generat', required=True)\ndef hook(result): ...",
-        "def register():\n    HookRegistry.register('some_engine:Engine.generat', print)",
-        "def register():\n    Hooks.register('some_engine:Engine.generat', print)",
+        f"{NOTHING}@plugin_hook('sglang.srt.engine:Engine.generat')\ndef hook(result): ...",
+        f"{NOTHING}@plugin_hook(target='sglang.srt.engine.Engine.generat')\ndef hook(result): ...",
+        f"{NOTHING}@core.plugin_hook(ENGINE + '.generat')\ndef hook(result): ...",
+        f"{NOTHING}@decorate(f'{{ENGINE}}.generat', required=True)\ndef hook(result): ...",
+        "def register():\n    HookRegistry.register('sglang.srt.engine:Engine.generat', print)",
+        "def register():\n    Hooks.register('sglang.srt.engine:Engine.generat', print)",
     ],
 )
-def test_a_required_hook_on_nothing_is_a_problem(command, registration) -> None:
-    imports = (
-        "raise SystemExit('imported')\n"
-        "import sglang_platform.core as core\n"
-        "from sglang_platform.core import HookRegistry, plugin_hook, plugin_hook as decorate\n"
-        "from sglang.srt.plugins.hook_registry import HookRegistry as Hooks\n"
-        "ENGINE = 'some_engine:Engine'\n"
-        "def register(): ...\n"
-    )
-    install(command, imports + registration)
+def test_a_required_hook_on_nothing_is_a_problem(command, install, registration) -> None:
+    install(IMPORTS + registration)
     (finding,) = found(command, 1)
-    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "problem")
-    assert "generat does not exist" in finding["what"]
-    line = len((imports + registration).splitlines()) - (0 if "def register():\n " in registration else 1)
+    assert (finding["id"], finding["severity"]) == ("hook-missing", "problem")
+    line = len((IMPORTS + registration).splitlines()) - registration.startswith(NOTHING)
     assert finding["where"].endswith(f"mine_hooks.py:{line}")
-    assert finding["fix"] == "did you mean some_engine:Engine.generate?"
+    assert finding["fix"].startswith("did you mean sglang.srt.engine:Engine.generate")
     assert finding["plugin"]["name"] == "mine"
 
 
-def test_an_optional_hook_on_nothing_is_a_note(command) -> None:
-    install(
-        command,
-        "from sglang_platform.core import HookRegistry\n"
-        "def register():\n    HookRegistry.register('some_engine:gone', print, required=False)\n",
-    )
+@pytest.mark.parametrize(
+    ("targets", "severity"),
+    [
+        (["sglang.srt.engine:gone"], "note"),
+        (["sglang.srt.engine:Engine.generate", "sglang.srt.engine.Engine.generates"], "note"),
+        (["sglang.srt.engine:starts"], "warning"),
+        (["sglang.srt.engine:Engine.generat"], "warning"),
+    ],
+)
+def test_an_optional_hook_on_nothing_is_a_note_and_on_a_misspelt_name_a_warning(
+    command, install, targets: list[str], severity: str
+) -> None:
+    hooks = "".join(f"    HookRegistry.register('{one}', print, required=False)\n" for one in targets)
+    install(f"from sglang_platform.core import HookRegistry\ndef register():\n{hooks}")
     (finding,) = found(command)
-    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "note")
+    assert (finding["id"], finding["severity"]) == ("hook-missing", severity)
 
 
-def test_an_optional_hook_beside_one_on_the_similar_name_is_a_note(command) -> None:
-    install(
-        command,
-        "from sglang_platform.core import HookRegistry\n"
-        "def register():\n"
-        "    HookRegistry.register('some_engine:Engine.generate', print, required=False)\n"
-        "    HookRegistry.register('some_engine.Engine.generates', print, required=False)\n",
-    )
+def test_a_hook_where_arguments_were_derived_once_is_a_warning(command, install) -> None:
+    install(HOOK.format("server_args.ServerArgs.__post_init__"))
     (finding,) = found(command)
-    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "note")
+    assert (finding["id"], finding["severity"]) == ("hook-bypassed", "warning")
+    assert finding["fix"].startswith(
+        "hook sglang.srt.server_args.ServerArgs.resolve_once with HookType.BEFORE"
+    )
 
 
-def test_the_source_of_a_platform_under_development_is_read(command) -> None:
+def test_the_source_of_a_platform_under_development_is_read(command, install) -> None:
+    install(NOTHING)
     source = (
         "from sglang_platform.core import HookRegistry, SRTPlatform\n"
         "class Mine(SRTPlatform):\n"
-        "    def init_backend(self):\n        HookRegistry.register('some_engine:gone', print)\n"
+        "    def init_backend(self):\n        HookRegistry.register('sglang.srt.engine:gone', print)\n"
     )
     (command.folder / "mine.py").write_text(source)
-    (command.folder / "some_engine.py").write_text(ENGINE)
     told = command.json("doctor", "--source-only", status=1, SGLANG_PLATFORM_PLUGIN="mine=mine:Mine")
-    assert "hook-target-missing" in {finding["id"] for finding in told["findings"]}
+    assert "hook-missing" in {finding["id"] for finding in told["findings"]}
 
 
-@pytest.mark.parametrize(
-    "target", ["some_engine:starts", "some_engine:Engine.generat", "some_engine.Engine.generated"]
-)
-def test_an_optional_hook_on_a_misspelt_name_is_a_warning(command, target: str) -> None:
+def test_targets_that_exist_and_calls_that_are_no_hooks_give_nothing(command, install) -> None:
     install(
-        command,
-        "from sglang_platform.core import HookRegistry\n"
-        f"def register():\n    HookRegistry.register('{target}', print, required=False)\n",
-    )
-    (finding,) = found(command)
-    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "warning")
-    assert finding["fix"].startswith("did you mean some_engine:")
-
-
-def test_targets_that_exist_and_calls_that_are_no_hooks_give_nothing(command) -> None:
-    install(
-        command,
         "from sglang_platform.core import plugin_hook\nfrom elsewhere import Registry\n"
-        "@plugin_hook('some_engine:start')\ndef one(result): ...\n"
-        "@plugin_hook('some_engine.Engine.generate')\ndef two(result): ...\n"
+        "@plugin_hook('sglang.srt.engine:start')\ndef one(result): return result\n"
+        "@plugin_hook('sglang.srt.engine.Engine.generate')\ndef two(result, self): return result\n"
         "Registry.register('HookRegistry', 1)\ndef register(): ...\n",
     )
     assert found(command) == []
 
 
-@pytest.mark.parametrize(
-    ("target", "why"),
-    [("some_engin:start", "there is no module 'some_engin'"), ("not a target", "not a target")],
-)
-def test_targets_that_lead_to_no_module(command, target, why) -> None:
+def test_what_cannot_be_checked_is_counted(command, install) -> None:
     install(
-        command,
-        f"from sglang_platform.core import plugin_hook\n@plugin_hook({target!r})\ndef register(result): ...\n",
-    )
-    (finding,) = found(command, 1)
-    assert finding["id"] == "hook-target-missing"
-    assert why in (finding["why"] or finding["what"])
-    assert finding["where"].endswith("mine_hooks.py:2")
-
-
-def test_what_cannot_be_checked_is_counted(command) -> None:
-    install(
-        command,
         "from sglang_platform.core import HookRegistry\n"
         "def register():\n"
-        "    for target in ('some_engine:' + name for name in names_of_today()):\n"
+        "    for target in ('sglang.srt.engine:' + name for name in names_of_today()):\n"
         "        HookRegistry.register(target, print)\n"
-        "    HookRegistry.register('sglang.srt.managers.scheduler:Scheduler.run', print)\n",
     )
-    computed, hosts = found(command)
-    assert computed["id"] == hosts["id"] == "hook-targets-unread"
-    assert "computed" in computed["why"]
-    assert "mine_hooks.py:4" in computed["why"]
-    assert "SGLang is not installed" in hosts["why"]
+    (computed,) = found(command)
+    assert computed["id"] == "host-use-unclear"
+    assert "1 of the lines of mine that depend on SGLang were not looked at" in computed["what"]
+    assert "mine_hooks.py:4: the target of a hook or patch is not in the source" in computed["why"]
 
 
-def test_every_module_of_the_plugin_s_package_is_read_except_its_tests(command) -> None:
-    command.install("mine", {GENERAL: {"mine": "mine_pkg.entry:register"}}, some_engine=ENGINE)
-    hook = (
-        "from sglang_platform.core import plugin_hook\n@plugin_hook('some_engine:gone_{}')\ndef h(r): ...\n"
-    )
+def test_without_sglang_its_lines_are_not_looked_at(command) -> None:
+    command.install("mine", {GENERAL: {"mine": "mine_hooks:register"}}, mine_hooks=HOOK.format("engine:gone"))
+    (finding,) = found(command)
+    assert (finding["id"], finding["why"]) == ("host-use-unclear", "SGLang is not installed here")
+
+
+def test_every_module_of_the_plugin_s_package_is_read_except_its_tests(command, install) -> None:
+    install(NOTHING)
+    command.install("pack", {GENERAL: {"pack": "pack.entry:register"}})
     for name in ("entry", "deep/hooks", "tests/hooks"):
-        path = command.folder / "mine_pkg" / f"{name}.py"
+        path = command.folder / "pack" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "__init__.py").touch()
-        path.write_text(hook.format(name.replace("/", "_")) + "def register(): ...\n")
+        path.write_text(HOOK.format(f"engine:gone_{name.replace('/', '_')}"))
+    (command.folder / "pack" / "entry.py").open("a").write("import pack.deep.hooks\n")
     whats = [finding["what"].split()[3] for finding in found(command, 1)]
-    assert whats == ["some_engine:gone_deep_hooks", "some_engine:gone_entry"]
+    assert whats == ["sglang.srt.engine:gone_deep_hooks", "sglang.srt.engine:gone_entry"]
 
 
-HOOK = """
-from sglang_platform.core import plugin_hook
-@plugin_hook('some_engine:{target}')
-def hook(result): ...
-def register(): ...
-"""
-
-
-def test_after_a_sound_plugin_nothing_was_left_unread(command) -> None:
-    install(command, HOOK.format(target="start"))
+def test_after_a_sound_plugin_nothing_was_left_unread(command, install) -> None:
+    install(HOOK.format("engine:start"))
     assert command("doctor").stdout.splitlines()[-1] == "no problem found"
 
 
-def test_the_packages_for_gpus_are_read_as_those_of_others(command) -> None:
-    install(command, HOOK.format(target="gone"))
+def test_the_packages_for_gpus_are_read_as_those_of_others(command, install) -> None:
+    install(HOOK.format("engine:gone"))
     assert len(found(command, 1)) == 1
     metadata = command.folder / "mine_dist-1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("mine-dist", "sglang-platform-cuda"))

@@ -36,7 +36,7 @@ def overrides_take_the_hosts_calls(subject: Subject) -> None:
 def hook_targets_exist(subject: Subject) -> None:
     """What the plugin hooks exists in the installed SGLang, where it was, and takes the hook's signature; the target of
     an optional hook may be missing, if it is not a name nearly spelt as one that the plugin does not hook."""
-    _on_host(subject, "hook-target-missing", "hook-does-not-fit")
+    _on_host(subject, "hook-malformed", "hook-missing", "hook-moved", "hook-changed", "hook-bypassed")
 
 
 @_check(fix="import it from where it is now, or guard the import with `except ImportError` and do without")

@@ -111,12 +111,11 @@ def is_ours(origin: PluginOrigin) -> bool:
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
-def changes_of_installed(
-    *, with_adapter: bool = True, host: Host | None = None
-) -> Iterator[tuple[PluginOrigin, Changes]]:
+def changes_of_installed(host: Host | None) -> Iterator[tuple[PluginOrigin, Changes]]:
     """The changes by package of each installed plugin, general plugins before platforms."""
-    records = installed_plugins() if with_adapter else platform_plugins()
-    for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
+    for origin, source in packages_of(
+        sorted(installed_plugins(), key=lambda one: one.group.endswith(".platforms"))
+    ):
         yield origin, read_changes(source, str(origin), None if is_ours(origin) else host)
 
 

@@ -72,11 +72,12 @@ FindingId = Literal[
     "host-use-unclear",
     "plugin-unparsed",
     # hooks
-    "hook-target-missing",
-    "hook-targets-unread",
-    "hook-does-not-fit",
-    "hook-unclear",
-    "host-patched",
+    "hook-malformed",
+    "hook-missing",
+    "hook-moved",
+    "hook-changed",
+    "hook-bypassed",
+    "hook-unknown",
     # a running SGLang
     "host-failed",
 ]
@@ -90,8 +91,7 @@ NOT_LOOKED_AT = frozenset(
         "platform-class-unread",
         "class-unread",
         "host-use-unclear",
-        "hook-targets-unread",
-        "hook-unclear",
+        "hook-unknown",
     }
 )
 """Findings that report what could not be examined."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks.targets import parse
 from sglang_platform.devtools.check.remark import Level, Remark
+from sglang_platform.devtools.hook_check.check import CheckedHook, misspelt
 from sglang_platform.devtools.hook_check.check import check as check_hooks
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
@@ -16,6 +19,7 @@ from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import Couplings
 from sglang_platform.devtools.upgrade.release import Release
 from sglang_platform.devtools.upgrade.seen import Seen, seen
+from sglang_platform.devtools.written import does_nothing
 
 __all__ = ["examine_couplings", "examine_hooks", "unclear_couplings"]
 
@@ -30,13 +34,15 @@ def examine_couplings(couplings: Couplings, host: Release) -> Iterator[Remark]:
             yield remark
 
 
-def unclear_couplings(couplings: Couplings, host: Release) -> Iterator[tuple[str, str]]:
+def unclear_couplings(couplings: Couplings, plugin: PluginSource, host: Release) -> Iterator[tuple[str, str]]:
     """(place, why) of each use that fails if it runs, and of which the source does not show whether it does."""
     for one in couplings.found:
         if one.reach.kind == "unsure":
             remark = _remark(one, host)
             if remark is not None:
                 yield str(one.place), f"{remark.what}; not known: {one.reach.why}"
+    for hook in examine_hooks(couplings, plugin, host, "unsure"):
+        yield hook.where, hook.what
 
 
 def _remark(one: Coupling, host: Release) -> Remark | None:
@@ -116,7 +122,10 @@ def _of_line(one: Coupling, id_: str, what: str, why: str, fix: str | None) -> R
 def examine_hooks(
     couplings: Couplings, plugin: PluginSource, host: Release, kind: str = "runs"
 ) -> Iterator[Remark]:
-    """Every hook and patch whose registration runs, by the rules of `hooks check`."""
+    """Every hook and patch whose registration runs, by the rules of `hooks check`.
+
+    An optional hook on a missing target is a warning if it is nearly spelt as a name that no hook of the plugin has.
+    """
     wanted = [one.hook for one in couplings.found if one.hook is not None and one.reach.kind == kind]
     parsed = []
     for hook in wanted:
@@ -125,13 +134,62 @@ def examine_hooks(
             parsed.append(hook)
         except HookTargetError as error:
             yield _of_hook(hook, plugin, "malformed", "problem", error.what, error.why, error.fix)
+    hooked = {one.target.replace(":", ".") for one in wanted}
     for row in check_hooks(parsed, host.tree):
-        if row.verdict != "exists":
-            level: Level = "problem" if row.is_problem else "note" if row.verdict == "unknown" else "warning"
-            homes = row.moved_to or row.nearest
-            fix = f"did you mean {' or '.join(homes[:2])}?" if homes else None
-            what = f"the hook on {row.wanted.target}: {row.verdict}"
-            yield _of_hook(row.wanted, plugin, row.verdict, level, what, row.why or None, fix)
+        if row.verdict == "exists" and row.wanted.target.replace(":", ".").endswith(_ARGUMENTS):
+            yield from _after_arguments(row.wanted, plugin, host)
+        if row.verdict == "exists" or row.is_new:
+            continue
+        near = [one for one in row.nearest if one.replace(":", ".") not in hooked]
+        is_misspelt = row.verdict == "missing" and misspelt(row.wanted.target, near) is not None
+        level: Level = "problem" if row.is_problem else "warning" if is_misspelt else "note"
+        kind_of_change = "the function written to" if row.wanted.written else "the hook on"
+        what = f"{kind_of_change} {row.wanted.target} {_VERDICTS[row.verdict]}"
+        yield _of_hook(row.wanted, plugin, row.verdict, level, what, row.why or None, _fix_of_hook(row))
+
+
+_VERDICTS = {
+    "changed": "does not fit",
+    "bypassed": "takes no effect",
+    "moved": "is not where SGLang has it now",
+    "missing": "is on a name that SGLang does not have",
+    "unknown": "could not be checked",
+}
+
+
+def _fix_of_hook(row: CheckedHook) -> str | None:
+    if row.moved_to:
+        return f"use {' or '.join(row.moved_to[:2])}"
+    if row.nearest:
+        return f"did you mean {' or '.join(row.nearest[:3])}?"
+    fixes = {
+        "bypassed": "hook what its callers reach",
+        "changed": "take the target's arguments and give its result, or take *args and **kwargs and hand them on",
+    }
+    return fixes.get(row.verdict)
+
+
+_ARGUMENTS = "ServerArgs.__post_init__"
+
+
+def _after_arguments(hook: WantedHook, plugin: PluginSource, host: Release) -> Iterator[Remark]:
+    """A warning for a hook on the function that derived SGLang's arguments in older releases, if it is empty now."""
+    answer = host.find(hook.target.replace(":", "."))
+    node = answer.node if isinstance(answer, Definition) else None
+    if not isinstance(node, ast.FunctionDef) or not does_nothing(node):
+        return
+    named = re.findall(r"`(\w+)`", ast.get_docstring(node) or "")
+    later = " or ".join(hook.target.replace("__post_init__", one) for one in named)
+    ours = "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called once all is derived"
+    yield _of_hook(
+        hook,
+        plugin,
+        "bypassed",
+        "warning",
+        f"the hook on {hook.target} takes no effect",
+        f"in {host.label} that method does nothing: the arguments are derived later, and overwrite what the hook sets",
+        f"hook {later} with HookType.BEFORE, since what it derives is read-only; {ours}" if named else ours,
+    )
 
 
 def _of_hook(

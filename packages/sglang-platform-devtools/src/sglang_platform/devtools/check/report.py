@@ -58,8 +58,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     couplings = read_couplings(plugin, Sides(host, host))
     remarks += examine_couplings(couplings, host)
     remarks += examine_hooks(couplings, plugin, host)
-    unread = [*couplings.unread, *unclear_couplings(couplings, host)]
-    unread += [(one.where, one.what) for one in examine_hooks(couplings, plugin, host, "unsure")]
+    unread = [*couplings.unread, *unclear_couplings(couplings, plugin, host)]
     if ask and not project.problems:
         _log.info("asking the installed plugin")
         found = list(examine_installation(project, path if path.exists() else None))
@@ -93,7 +92,7 @@ def _asked_beside(release: str | None, host: Release) -> list[Remark]:
     return [Remark("installation", "another-release-installed", "note", what, why=why, fix=fix)]
 
 
-_NOT_LOOKED_AT = ("platform-class-unread", "hook-targets-unread", "hook-unclear")
+_NOT_LOOKED_AT = ("platform-class-unread",)
 
 
 def _project(path: Path, plugin: PluginSource) -> Project:

@@ -114,7 +114,7 @@ def _wanted(
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
     found = [read_changes(open_source(where).tree, where, release) for where in plugins]
     if not names and targets_file is None and not plugins:
-        installed = list(changes_of_installed(host=release))
+        installed = list(changes_of_installed(release))
         # What the adapter computes and stands in for its own tests run, on every release.
         found = [
             one._replace(unread=(), stand_ins=()) if is_ours(origin) else one for origin, one in installed

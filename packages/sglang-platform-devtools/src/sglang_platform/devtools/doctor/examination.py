@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.devtools.doctor.entry_functions import examine_entry_functions
-from sglang_platform.devtools.doctor.hook_targets import examine_hook_targets
 from sglang_platform.devtools.doctor.host_answers import examined_live
 from sglang_platform.devtools.doctor.platform_classes import examine_platform_classes
 from sglang_platform.devtools.doctor.plugin_sources import examine_plugin_sources
@@ -20,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def examine_sources(*, start_host: bool) -> Iterator[Finding]:
-    """The findings in entry functions, platform classes, parts and hook targets; needs the plugins' answers first.
+    """The findings in entry functions, platform classes, and lines that depend on SGLang; needs the plugins' answers.
 
     Imports neither torch nor sglang, nor any platform class. start_host: an active platform on SGLang's own classes is
     examined in a running SGLang, in a subprocess.
@@ -31,5 +30,3 @@ def examine_sources(*, start_host: bool) -> Iterator[Finding]:
     yield from examine_platform_classes(lookup, start_host=start_host)
     _log.info("reading the sources of the plugins")
     yield from examine_plugin_sources(lookup, examined=examined_live(start_host))
-    _log.info("checking the hook targets")
-    yield from examine_hook_targets(lookup)

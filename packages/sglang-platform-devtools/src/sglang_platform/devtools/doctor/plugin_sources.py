@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from typing import cast
 
 from sglang_platform.core.contract.parts import MisspeltOverride
-from sglang_platform.core.doctor.finding import Finding
+from sglang_platform.core.doctor.finding import Finding, FindingId
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.devtools.changes import packages_of, platform_plugins
-from sglang_platform.devtools.check.couplings import examine_couplings, unclear_couplings
+from sglang_platform.devtools.check.couplings import examine_couplings, examine_hooks, unclear_couplings
 from sglang_platform.devtools.check.remark import OF_LINES
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
 from sglang_platform.devtools.doctor.core_overrides import refused_class
@@ -29,6 +30,7 @@ from sglang_platform.devtools.written import place_of
 __all__ = ["examine_plugin_sources"]
 
 _PLATFORM = "SRTPlatform"
+_MOST_UNREAD = 5
 
 
 def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> Iterator[Finding]:
@@ -41,6 +43,9 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
     for origin, tree in packages_of(records):
         if release is not None:
             yield from _lines(PluginSource(str(origin), tree, None, {"": entries}), origin, release)
+        elif any(tree.containing(b"sglang.")):
+            what = f"the lines of {origin.name} that depend on SGLang were not looked at"
+            yield Finding("host-use-unclear", "note", what, origin, "SGLang is not installed here")
         for name in tree.served():
             module = tree.module(name)
             if module is None:
@@ -50,15 +55,28 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
 
 
 def _lines(plugin: PluginSource, origin: PluginOrigin, host: Release) -> Iterator[Finding]:
-    """What `check` says of the lines that depend on SGLang, its notes left out."""
+    """What `check` says of the lines that depend on SGLang: its notes on hooks alone, and what it did not look at."""
     couplings = read_couplings(plugin, Sides(host, host))
     named = f"SGLang {host.version}"
-    for one in examine_couplings(couplings, host):
-        if one.level != "note":
-            what = one.what.replace(host.label, named)
-            yield Finding(OF_LINES[one.id], one.level, what, origin, one.why, one.fix, one.where)
-    for where, why in unclear_couplings(couplings, host):
+    lines = [one for one in examine_couplings(couplings, host) if one.level != "note"]
+    for one in (*lines, *examine_hooks(couplings, plugin, host)):
+        what, why = one.what.replace(host.label, named), one.why and one.why.replace(host.label, named)
+        yield Finding(
+            OF_LINES.get(one.id, cast("FindingId", one.id)), one.level, what, origin, why, one.fix, one.where
+        )
+    for where, why in unclear_couplings(couplings, plugin, host):
         yield Finding("host-use-unclear", "note", why.replace(host.label, named), origin, where=where)
+    if couplings.unread:
+        places = "; ".join(f"{where}: {why}" for where, why in couplings.unread[:_MOST_UNREAD])
+        more = len(couplings.unread) - _MOST_UNREAD
+        yield Finding(
+            "host-use-unclear",
+            "note",
+            f"{len(couplings.unread)} of the lines of {origin.name} that depend on SGLang were not looked at",
+            origin,
+            places + (f"; and {more} more" if more > 0 else ""),
+            "`sglang-platform check` lists them all",
+        )
 
 
 def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:

@@ -64,13 +64,6 @@ class CheckedHook(NamedTuple):
         """True for a required hook that would fail or take no effect; False if the sources do not show it."""
         return self.wanted.required and self.verdict not in ("exists", "unknown")
 
-    @property
-    def meant(self) -> str | None:
-        """The similar name that an optional hook on a missing target was probably meant for."""
-        if self.wanted.required or self.verdict != "missing":
-            return None
-        return misspelt(self.wanted.target, self.nearest)
-
 
 def misspelt(target: str, existing: Iterable[str]) -> str | None:
     """The existing target whose last name differs from that of `target` by a letter or two; None without one."""
