@@ -144,3 +144,22 @@ def test_calls_and_values_follow_the_guards(hosts: dict[str, Path], tmp_path: Pa
     assert problems(check_beside(write(tmp_path / "b", __init__=bare), hosts["0.5.11"])) == [
         ("src/vendor/__init__.py", 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("guard", "version", "told"),
+    [
+        ("if not SGLANG_GE_0520", "0.5.11", [("override-signature", 6), ("override-dead", 7)]),
+        ("if SGLANG_GE_0520", "0.5.11", [("override-dead", 7)]),
+        ("if SGLANG_GE_0520", "0.5.23", [("override-signature", 6), ("override-signature", 7)]),
+    ],
+)
+def test_overrides_are_compared_with_the_release_that_is_given(
+    hosts: dict[str, Path], tmp_path: Path, guard: str, version: str, told: list[tuple[str, int]]
+) -> None:
+    source = (
+        "from sglang.srt.moved import Always\nfrom .compat import SGLANG_GE_0520\ndef register(): ...\n"
+        f"class Mine(Always):\n    {guard}:\n        def always(self, more): ...\n    def since_new(self, more): ...\n"
+    )
+    found = check_beside(write(tmp_path, __init__=source), hosts[version])
+    assert [(one.id, one.line) for one in found.remarks if one.part == "couplings"] == told

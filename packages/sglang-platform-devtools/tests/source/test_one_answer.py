@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 from pathlib import Path
 
@@ -13,12 +12,10 @@ from sglang_platform.core.doctor.entry_points import target_problem
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks import existence
 from sglang_platform.core.installed.address import Address
-from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass
 from sglang_platform.devtools.doctor.platform_classes import platform_class_nowhere
 from sglang_platform.devtools.doctor.platform_location import PlatformLocation
 from sglang_platform.devtools.hook_check.check import check
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.environment import Environment
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.opening import open_host
@@ -66,17 +63,3 @@ def test_doctor_finds_a_platform_class_and_discovery_denies_no_entry_point(write
         assert is_missing
     nowhere = platform_class_nowhere(Lookup(Environment()), PlatformLocation(ORIGIN, place))
     assert (nowhere is not None) == is_missing
-
-
-@every_form
-def test_a_class_that_is_found_can_be_rebuilt(write, form: Form) -> None:
-    module = f"{write(form.source, form.others)}.mod"
-    lookup = Lookup(Environment())
-    name = form.path.partition(".")[0]
-    answer = lookup.find(Address(module, (name,)))
-    try:
-        ShapeBuilder(lookup).build(module, name)
-    except UnreadableClass:
-        assert not (isinstance(answer, Definition) and isinstance(answer.node, ast.ClassDef))
-    else:
-        assert isinstance(answer, Definition)

@@ -120,14 +120,15 @@ def changes_of_installed(host: Host | None) -> Iterator[tuple[PluginOrigin, Chan
 
 
 def platform_plugins() -> list[EntryPointRecord]:
-    """The installed plugins but for core's own, and the platform under development, which no package registers."""
+    """The installed plugins but for core's own, and the classes that they named, also of a platform under development,
+    which no package registers."""
     trace = current.trace()
-    developed = [
+    named = [
         EntryPointRecord(PLATFORM_GROUP, one.origin.name, one.answer, one.origin)
         for one in (trace.candidates if trace is not None else ())
-        if one.answer and not one.origin.distribution
+        if one.answer
     ]
-    return [one for one in (*installed_plugins(), *developed) if not one.value.startswith(_ADAPTER)]
+    return [one for one in (*installed_plugins(), *named) if not one.value.startswith(_ADAPTER)]
 
 
 def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:

@@ -13,7 +13,7 @@ from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.module import parse
 from sglang_platform.devtools.source.signatures import is_documentation, only_refuses
 
-__all__ = ["does_nothing", "is_unwritten", "place_of", "statement_of", "values_of"]
+__all__ = ["does_nothing", "is_unwritten", "place_of", "statement_of"]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,20 +60,6 @@ def is_unwritten(value: Any) -> bool:
 def does_nothing(node: _Function) -> bool:
     """True if the body is only a docstring, `pass`, or both."""
     return all(is_documentation(one) or isinstance(one, ast.Pass) for one in node.body)
-
-
-def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
-    """The number of values that a function returns, by `count` of its `def`, and the line of the first `return`."""
-    node = statement_of(value)
-    given = count(node) if node is not None else None
-    if node is None or given is None:
-        return None, None
-    lines = [
-        one.lineno
-        for one in ast.walk(node)
-        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple)
-    ]
-    return given, min(lines)
 
 
 def _code(value: Any) -> Any:

@@ -42,9 +42,7 @@ def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Fin
     together = () if ends else examine_together(start=start_host)  # it would end that process too
     findings += [finding for finding in together if (finding.what, finding.plugin) not in known]
     read = list(_of_extensions(start_host=start_host))
-    explained = {
-        finding.plugin for finding in read if finding.id in ("platform-class-nowhere", "contract-broken")
-    }
+    explained = {finding.plugin for finding in read if finding.id == "platform-class-nowhere"}
     findings = [one for one in findings if one.id != "platform-class-failed" or one.plugin not in explained]
     findings += read
     return worst_first(dict.fromkeys(findings))
@@ -56,7 +54,7 @@ def _of_extensions(*, start_host: bool) -> Iterator[Finding]:
         yield Finding(
             "sources-unread",
             "note",
-            "the sources of the plugins were not read: hook targets, overridden methods, platform classes",
+            "the sources of the plugins were not read: hook targets, overridden methods, imports and calls",
             None,
             "sglang-platform-devtools is not installed",
             "pip install sglang-platform-devtools",

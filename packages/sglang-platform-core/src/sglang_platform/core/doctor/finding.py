@@ -54,7 +54,6 @@ FindingId = Literal[
     "platform-class-nowhere",
     "platform-class-failed",
     "platform-class-unread",
-    "contract-broken",
     "override-older-name",
     "override-dead",
     "override-not-called",

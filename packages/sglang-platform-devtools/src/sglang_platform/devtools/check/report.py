@@ -23,7 +23,8 @@ from sglang_platform.devtools.check.project import (
     project_of_metadata,
     project_of_wheel,
 )
-from sglang_platform.devtools.check.remark import OF_LINES, Checked, Remark, worst_first
+from sglang_platform.devtools.check.remark import Checked, Remark, worst_first
+from sglang_platform.devtools.doctor.source_class import examine_classes
 from sglang_platform.devtools.upgrade.coupling import KINDS
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import read_couplings
@@ -59,19 +60,19 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     remarks += examine_couplings(couplings, host)
     remarks += examine_hooks(couplings, plugin, host)
     unread = [*couplings.unread, *unclear_couplings(couplings, plugin, host)]
+    for override in examine_classes(couplings, plugin, host):
+        place = plugin.place_of(override.where or "")
+        if override.id == "class-unread":
+            unread.append((str(place), override.what))
+            continue
+        id_, level, what, _, why, fix, _ = override
+        remarks.append(Remark("couplings", id_, level, what, place.file, place.line, why, fix))
     if ask and not project.problems:
         _log.info("asking the installed plugin")
         found = list(examine_installation(project, path if path.exists() else None))
         found += _asked_beside(version[0] if version else None, host)
         unread += [("the installed plugin", one.why or "") for one in found if one.id == "doctor-unasked"]
-        unread += [(one.what, one.why or "") for one in found if one.id in _NOT_LOOKED_AT]
-        told = {(one.file, one.line) for one in remarks}
-        remarks += [
-            one
-            for one in found
-            if one.id not in ("doctor-unasked", "host-use-unclear")
-            and not (one.id in OF_LINES.values() and (one.file, one.line) in told)
-        ]
+        remarks += [one for one in found if one.id != "doctor-unasked" and not one.id.startswith(_OF_LINES)]
     elif not ask:
         unread.append(("activate()", "it was not to be run"))
     counts = Counter(one.kind for one in couplings.found)
@@ -92,7 +93,8 @@ def _asked_beside(release: str | None, host: Release) -> list[Remark]:
     return [Remark("installation", "another-release-installed", "note", what, why=why, fix=fix)]
 
 
-_NOT_LOOKED_AT = ("platform-class-unread",)
+_OF_LINES = ("class-", "hook-", "host-", "override-")
+"""What `doctor` says of the lines that depend on the SGLang that is installed."""
 
 
 def _project(path: Path, plugin: PluginSource) -> Project:

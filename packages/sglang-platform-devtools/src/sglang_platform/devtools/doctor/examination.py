@@ -29,4 +29,4 @@ def examine_sources(*, start_host: bool) -> Iterator[Finding]:
     yield from examine_entry_functions(lookup)
     yield from examine_platform_classes(lookup, start_host=start_host)
     _log.info("reading the sources of the plugins")
-    yield from examine_plugin_sources(lookup, examined=examined_live(start_host))
+    yield from examine_plugin_sources(examined_live(start_host))

@@ -1,4 +1,4 @@
-"""The installed SGLang's platform class, and the names it uses of a platform, read from its source."""
+"""What one release of SGLang asks of a platform and of its parts, read from its source."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.installed.modules import find
-from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass
 from sglang_platform.devtools.host_calls import Call, calls_of, taken_apart
 from sglang_platform.devtools.source.opening import open_host
 from sglang_platform.devtools.source.signatures import fields
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["HostSource", "installed_host", "is_hosts"]
+__all__ = ["HostSource", "installed_host"]
 
 _ASKED = re.compile(rb"platform(?:\(\))?\s*\.\s*(\w+)")
 _ASKED_BY_TEXT = re.compile(rb"attr\(\s*[\w.]*platform[\w.]*\s*,\s*[\"'](\w+)[\"']")
@@ -27,28 +25,14 @@ _QUOTED = re.compile(rb"[\"'](\w+)[\"']")
 
 
 class HostSource:
-    """One installed SGLang."""
+    """One release of SGLang."""
 
-    def __init__(self, folder: Path, version: str | None, builder: ShapeBuilder) -> None:
-        self.folder = folder
+    def __init__(self, tree: SourceTree, version: str | None) -> None:
+        self.tree = tree
         self.version = version or "of unknown version"
-        self._builder = builder
 
     def __str__(self) -> str:
         return f"SGLang {self.version}"
-
-    @functools.cached_property
-    def platform_class(self) -> type | None:
-        """The shape of SGLang's `SRTPlatform`; None where its source is not where the supported releases have it."""
-        try:
-            return self._builder.build("sglang.srt.platforms.interface", "SRTPlatform").cls
-        except UnreadableClass:
-            return None
-
-    @functools.cached_property
-    def names(self) -> frozenset[str]:
-        """The public names of SGLang's `SRTPlatform`."""
-        return public_names(self.platform_class) if self.platform_class is not None else frozenset()
 
     def asks_for(self, name: str) -> bool:
         """Whether some line of the LLM runtime reads `name` of a platform."""
@@ -91,16 +75,14 @@ class HostSource:
         return any(spelled.search(self.tree.text(one)) for one in self.tree.containing(name.encode()))
 
     @functools.cached_property
-    def tree(self) -> SourceTree:
-        return open_host("installed", {"sglang"})
-
-    @functools.cached_property
     def _asked(self) -> frozenset[str]:
         asked: set[bytes] = set()
-        for path in (self.folder / "srt").rglob("*.py"):
-            text = path.read_bytes()
+        for name in self.tree.containing(b"platform"):
+            if not name.startswith("sglang.srt."):
+                continue
+            text = self.tree.text(name)
             asked.update(_ASKED.findall(text), _ASKED_BY_TEXT.findall(text))
-            if path.parent.name == "platforms":
+            if name.startswith("sglang.srt.platforms"):
                 asked.update(_QUOTED.findall(text))  # tables of older names, looked up by string
         return frozenset(name.decode() for name in asked)
 
@@ -109,26 +91,10 @@ def _is_elsewhere(call: Call) -> bool:
     return any(part in call.place for part in _NOT_OURS)
 
 
-def public_names(cls: type) -> frozenset[str]:
-    """The public names that the host's classes among the bases of `cls`, and `cls` itself, define."""
-    return frozenset(
-        name
-        for klass in cls.__mro__
-        if is_hosts(klass)
-        for name, value in vars(klass).items()
-        if not name.startswith("_") and kind_of(value) != "class"
-    )
-
-
-def is_hosts(cls: type) -> bool:
-    """Whether SGLang wrote the class."""
-    return cls.__module__.partition(".")[0] == "sglang"
-
-
-def installed_host(builder: ShapeBuilder) -> HostSource | None:
+def installed_host() -> HostSource | None:
     """The SGLang of this environment, or None. It is not imported."""
     spec, _ = find("sglang")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / "srt").is_dir():
-            return HostSource(Path(folder), installed_version("sglang"), builder)
+            return HostSource(open_host("installed", {"sglang"}), installed_version("sglang"))
     return None

@@ -19,17 +19,14 @@ from sglang_platform.core.correction import correction, place_in_plugin
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.spelling import nearest
-from sglang_platform.devtools.doctor.class_shape import ShapeBuilder
 from sglang_platform.devtools.doctor.host_overrides import examine_host_class
-from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
+from sglang_platform.devtools.doctor.host_source import HostSource, installed_host
 from sglang_platform.devtools.doctor.part_class import (
     examine_missing,
     examine_part_class,
-    is_vendors,
     without_host_base,
 )
-from sglang_platform.devtools.source.environment import Environment
-from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.doctor.read_class import class_of_process, is_hosts, is_vendors
 from sglang_platform.devtools.written import is_unwritten, place_of
 
 __all__ = ["LiveFindings", "examine_live_platform"]
@@ -62,33 +59,35 @@ class LiveFindings(NamedTuple):
 def examine_live_platform(platform: Any, origin: PluginOrigin) -> LiveFindings:
     """The findings on a platform derived from SGLang's class alone; none for one on this project's contract."""
     cls = type(platform)
-    host = installed_host(ShapeBuilder(Lookup(Environment())))
+    host = installed_host()
     if isinstance(platform, DeviceMixin) or host is None or is_hosts(cls):
         return LiveFindings([], [])
-    findings = [*examine_host_class(cls, origin, host), *_identity(platform, origin, host)]
-    findings += [*_unanswered(cls, origin, host), *_attention_backend(platform, origin)]
+    findings = [*examine_host_class(class_of_process(cls), host), *_identity(platform, host)]
+    findings += [*_unanswered(cls, host), *_attention_backend(platform)]
     examined = [cls]
     for call, answer, in_place_of in _answers(platform):
         if isinstance(answer, Finding):
-            findings.append(answer._replace(plugin=origin))
+            findings.append(answer)
         elif answer is not None and not isinstance(answer, type):
             what = f"{cls.__qualname__}.{call} answers {answer!r:.80}, and SGLang wants a class or None"
             fix = "return the class itself: SGLang makes the object, and imports nothing by name"
             where = _where(cls, call)
-            findings.append(Finding("factory-answer", "problem", what, origin, "it is no class", fix, where))
+            findings.append(Finding("factory-answer", "problem", what, None, "it is no class", fix, where))
         elif answer is not None and not is_hosts(answer) and answer not in examined:
             examined.append(answer)
             if not any(map(is_hosts, answer.__mro__)):
-                findings.append(without_host_base(answer, call, origin, host))
+                findings.append(without_host_base(answer, call, host))
                 continue
-            findings += examine_part_class(answer, origin, host, made_by_host=True, in_place_of=in_place_of)
+            read = class_of_process(answer)
+            findings += examine_part_class(read, host, made_by_host=True, in_place_of=in_place_of)
             if in_place_of is not None:
-                findings += examine_missing(answer, in_place_of, origin, host)
+                findings += examine_missing(answer, in_place_of, host)
     bases = [base for one in examined for base in one.__mro__ if is_vendors(base)]
+    findings = [one._replace(plugin=origin) for one in findings]
     return LiveFindings(findings, [f"{one.__module__}:{one.__qualname__}" for one in bases])
 
 
-def _identity(platform: Any, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
+def _identity(platform: Any, host: HostSource) -> Iterator[Finding]:
     """A problem if `_enum` is unset: SGLang recognises an out-of-tree platform by it alone."""
     cls = type(platform)
     if platform._enum.name != "UNSPECIFIED":
@@ -96,10 +95,10 @@ def _identity(platform: Any, origin: PluginOrigin, host: HostSource) -> Iterator
     what = f"{cls.__qualname__} does not say `_enum = PlatformEnum.OOT`"
     why = f"{host} asks is_out_of_tree() before it asks a platform for anything, and here that is False"
     fix = f"write `_enum = PlatformEnum.OOT` in {cls.__qualname__}"
-    yield Finding("identity-missing", "problem", what, origin, why, fix, place_of(cls))
+    yield Finding("identity-missing", "problem", what, None, why, fix, place_of(cls))
 
 
-def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
+def _unanswered(cls: type, host: HostSource) -> Iterator[Finding]:
     """The findings on SGLang's calls that raise the inherited NotImplementedError."""
     features = []
     for name in dir(cls):
@@ -117,7 +116,7 @@ def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[F
             "override-missing",
             "problem",
             f"{cls.__qualname__} does not override {name}; {host} calls it with {call.text}",
-            origin,
+            None,
             f"{owner.__name__}.{name} raises NotImplementedError; the call is at {call.place}",
             f"write {name}{without_annotations(signature)} in {cls.__qualname__}",
             place_of(cls),
@@ -126,11 +125,11 @@ def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[F
         what = f"{cls.__qualname__} leaves {len(features)} calls of {host} to a NotImplementedError"
         why = f"single features make them: {'; '.join(features)}"
         yield Finding(
-            "override-missing", "note", what, origin, why, "override them before the features", place_of(cls)
+            "override-missing", "note", what, None, why, "override them before the features", place_of(cls)
         )
 
 
-def _attention_backend(platform: Any, origin: PluginOrigin) -> Iterator[Finding]:
+def _attention_backend(platform: Any) -> Iterator[Finding]:
     """A problem if the default attention backend is not registered."""
     registry = getattr(
         sys.modules.get("sglang.srt.layers.attention.attention_registry"), "ATTENTION_BACKENDS", {}
@@ -150,7 +149,7 @@ def _attention_backend(platform: Any, origin: PluginOrigin) -> Iterator[Finding]
     )
     why = f"after all plugins were loaded there are {', '.join(sorted(registry))}"
     fix = f"answer {meant!r}" if meant else f"register {answer!r} in a general plugin, or answer one of these"
-    yield Finding("factory-answer", "problem", what, origin, why, fix, _where(cls, name))
+    yield Finding("factory-answer", "problem", what, None, why, fix, _where(cls, name))
 
 
 def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:

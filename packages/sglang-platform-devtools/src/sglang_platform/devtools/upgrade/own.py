@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.module import Module
@@ -20,6 +22,9 @@ __all__ = ["OwnClass", "OwnClasses"]
 @dataclass(eq=False)
 class OwnClass(HostClass):
     """A class of the plugin, with classes of the plugin and of the host among its bases."""
+
+    foreign: list[str] = field(default_factory=list)
+    """Bases of a library, which is not read here, Python's own left out."""
 
     def own_line(self) -> Iterator[OwnClass]:
         """The plugin's classes in its line."""
@@ -51,13 +56,19 @@ class OwnClasses:
             own = OwnClass(address, module, node, members_of(node, address, module))
             self._known[id(node)] = own
             for base in node.bases:
-                found = self.host_base(module, base) or self.named(module, dotted(base))
-                if found is not None and found is not own:
-                    own.bases.append(found)
+                self._base(own, base)
         return self._known[id(node)]
 
+    def _base(self, own: OwnClass, base: ast.expr) -> None:
+        parts = dotted(base)
+        found = self.host_base(own.module, base) or self.named(own.module, parts)
+        if found is not None and found is not own:
+            own.bases.append(found)
+        elif found is None and self._naming.host_name(own.module, parts) is None:
+            self._unread(own, parts)
+
     def host_base(self, module: Module, base: ast.expr) -> HostClass | None:
-        """The host class that a base names."""
+        """The host class that a base names; None also for one that the release lacks, which is told as an import."""
         full = self._naming.host_name(module, dotted(base))
         return self._host.class_named(full) if full is not None else None
 
@@ -78,3 +89,14 @@ class OwnClasses:
         home, _, name = full.rpartition(".")
         origin = self._plugin.module(home)
         return self.named(origin, (name,)) if origin is not None and origin is not module else None
+
+    def _unread(self, own: OwnClass, parts: tuple[str, ...] | None) -> None:
+        whole = self._naming.full_name(own.module, parts) if parts is not None else None
+        top = (whole or parts[0]).partition(".")[0] if parts is not None else ""
+        is_known = whole is not None or top in own.module.scope.names
+        if hasattr(builtins, top) or (is_known and top in sys.stdlib_module_names):
+            return
+        if parts is None or not is_known:  # a call, a parameter
+            own.has_unread_base = True
+        else:
+            own.foreign.append(".".join(parts))

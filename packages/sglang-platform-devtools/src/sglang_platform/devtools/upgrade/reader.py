@@ -33,11 +33,12 @@ _HOSTS_WORD = re.compile(rb"\bsglang\b|\bSGL(?:ANG)?_")
 
 
 class Couplings(NamedTuple):
-    """`unread`: (place, why it was not examined)."""
+    """`unread`: (place, why it was not examined). `classes`: those on classes of the host whose statement runs."""
 
     found: tuple[Coupling, ...]
     hooks: tuple[WantedHook, ...]
     unread: tuple[tuple[str, str], ...]
+    classes: tuple[OwnClass, ...]
 
 
 def read_couplings(plugin: PluginSource, sides: Sides) -> Couplings:
@@ -53,6 +54,7 @@ class _Reader:
         self._own = OwnClasses(plugin.tree, self._naming, sides.old)
         self._found: list[Coupling] = []
         self._unread: list[tuple[str, str]] = []
+        self._classes: list[OwnClass] = []
         self._hooked: dict[int, WantedHook] = {}
         self._flow = Program(plugin.tree, sides.new, plugin.entry_points)
 
@@ -67,7 +69,8 @@ class _Reader:
             self._module(module)
         self._unread += [(str(self._plugin.place_of(f"{path}:1")), why) for path, why in self._flow.unread]
         self._found += group_couplings(self._plugin.metadata)
-        return Couplings(tuple(dict.fromkeys(self._found)), changes.hooks, tuple(dict.fromkeys(self._unread)))
+        found, unread = dict.fromkeys(self._found), dict.fromkeys(self._unread)
+        return Couplings(tuple(found), changes.hooks, tuple(unread), tuple(self._classes))
 
     def _of_interest(self) -> list[str]:
         """The modules that mention the host's name, and those that import from one of these."""
@@ -139,8 +142,10 @@ class _Reader:
             if base is not None:
                 place, reach = self._place(own.module, expression), self._flow.reach(own.node)
                 self._found.append(Coupling("base", str(base.address), place, base, own=mine, reach=reach))
-            elif dotted(expression) is None:
-                self._unread.append((str(self._place(own.module, own.node)), "a base that is computed"))
+        if own.has_unread_base:
+            self._unread.append((str(self._place(own.module, own.node)), "a base that is computed"))
+        if own.hosts() and self._flow.reach(own.node).kind not in ("never", "unsure"):
+            self._classes.append(own)
         for name, member in own.own.items():
             if member.inside is not None or name.startswith("__"):
                 continue
