@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zipfile import ZipFile
@@ -119,21 +120,35 @@ def host(session: nox.Session) -> str:
     state = hashlib.sha256(b"".join(path.read_bytes() for path in inputs) + sys.version.encode()).hexdigest()
     stamp = HOST / "built-from"
     if python.exists() and stamp.exists() and stamp.read_text() == state:
+        compile_sources(session, str(python))
         return str(python)
     session.log(
         f"building the environment with SGLang {SGLANG} in {HOST.relative_to(ROOT)}: 2 to 5 minutes, once"
     )
     if not python.exists():
         session.run(sys.executable, "-m", "venv", str(HOST), external=True)
-    pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "-q", "-c", "constraints.txt"]
+    pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "-q", "--no-compile"]
+    pip += ["-c", "constraints.txt"]
     session.run(*pip, "-e", CORE, "-e", DEVTOOLS, external=True)  # with them, the command that knows the rest
     lists = [sglang_requirements(session, SGLANG), "environments/diffusion.txt", "environments/tools.txt"]
     session.run(*pip, *(word for file in lists for word in ("-r", str(file))), external=True)
-    editable = [word for package in PACKAGES for word in ("-e", package)]
-    session.run(*pip, "--no-deps", f"sglang=={SGLANG}", *editable, external=True)
-    make_torchvision_importable(next((HOST / "lib").glob("python*/site-packages")))
+    rest = [word for package in PACKAGES if package not in (CORE, DEVTOOLS) for word in ("-e", package)]
+    session.run(*pip, "--no-deps", f"sglang=={SGLANG}", *rest, external=True)
+    site = next((HOST / "lib").glob("python*/site-packages"))
+    make_torchvision_importable(site)
+    # On all cores, where pip has one. Files that are no Python of this version stay as they are.
+    session.run(
+        str(python), "-m", "compileall", "-qq", "-j", "0", str(site), external=True, success_codes=[0, 1]
+    )
     stamp.write_text(state)
+    compile_sources(session, str(python))
     return str(python)
+
+
+def compile_sources(session: nox.Session, python: str) -> None:
+    """Ours are in editable form: where PYTHONDONTWRITEBYTECODE is set, every process would compile them anew."""
+    folders = [f"{package}/src" for package in PACKAGES]
+    session.run(python, "-m", "compileall", "-q", *folders, external=True, silent=True)
 
 
 def make_torchvision_importable(site: Path) -> None:
@@ -177,10 +192,7 @@ def tests(session: nox.Session) -> None:
     session.notify("lint")
     session.notify("unit")
     session.notify("end_to_end", posargs=ENGINES_OF_CI)
-    session.notify("conformance-example-oot")
-    session.notify("host-matrix", posargs=OLDER)
-    session.notify("docs")
-    session.notify("wheels")
+    session.notify("side_by_side")
 
 
 @nox.session(venv_backend="none")
@@ -316,7 +328,7 @@ def matrix_wheels(session: nox.Session, python: str) -> Path:
     shutil.rmtree(wheels, ignore_errors=True)
     for package in MATRIX_WHEELS:
         with session.chdir(package):
-            run(session, python, "-m", "hatch", "-q", "build", "-t", "wheel", str(wheels))
+            run(session, python, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels))
     return wheels
 
 
@@ -577,31 +589,82 @@ def conformance(session: nox.Session) -> None:
 def conformance_example_oot(session: nox.Session) -> None:
     """The suite on the example, in SGLang, to the profile `core`, in three shards, two at once; the report goes to
     `reports/`. Arguments go to the suite, which then runs in one piece."""
-    arguments = ("--platform", "example_oot", "--host", "sglang", "--profile", "core")
     if session.posargs:
-        check_platform(session, *arguments, "--report", "reports/example_oot")
+        check_platform(session, *CONFORMANCE_OF_CI, "--report", "reports/example_oot")
         return
-    python, count = host(session), 3
-    shards = [f"reports/example_oot-{part}-of-{count}" for part in range(1, count + 1)]
-    command = [python, "-m", "sglang_platform.conformance"]
+    shards = shard_commands(session)
+    merge_shards(session, list(run_two_at_once(session, shards).values()))
+
+
+CONFORMANCE_OF_CI = ("--platform", "example_oot", "--host", "sglang", "--profile", "core")
+
+
+def shard_commands(session: nox.Session, count: int = 3) -> dict[str, list[str]]:
+    """What runs each part of the suite on the example, by a name."""
+    command = [host(session), "-m", "sglang_platform.conformance", *CONFORMANCE_OF_CI]
+    words = {
+        at: ("--shard", f"{at}/{count}", "--report", shard_report(at, count)) for at in range(1, count + 1)
+    }
+    return {f"shard {at} of {count}": [*command, *words[at]] for at in words}
+
+
+def shard_report(at: int, count: int) -> str:
+    return f"reports/example_oot-{at}-of-{count}"
+
+
+def run_two_at_once(session: nox.Session, commands: dict[str, list[str]]) -> dict[str, tuple[int, str]]:
+    """Commands by name, begun in this order, each when one before it ends; the exit status and the output of each."""
     environment = {**os.environ, "SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}
     environment["PATH"] = f"{HOST / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
-    def end(at: int) -> int:
-        words = (*arguments, "--shard", f"{at}/{count}", "--report", shards[at - 1])
-        # `merge` prints what they found.
-        return subprocess.run([*command, *words], env=environment, stdout=subprocess.DEVNULL).returncode
+    def end(name: str) -> tuple[int, str]:
+        began = time.monotonic()
+        ran = subprocess.run(
+            commands[name], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        session.log(f"{name} ended with {ran.returncode} after {time.monotonic() - began:.0f} s")
+        return ran.returncode, ran.stdout
 
     with ThreadPoolExecutor(2) as two:
-        ended = list(two.map(end, range(1, count + 1)))
-    session.log(f"the shards ended with {ended}")
-    wrong = ("failed", "blocked", "unexpected_pass", "suite_failed")
-    merge = (*command, "merge", *shards, "--report", "reports/example_oot")
-    session.run(*merge, external=True, success_codes=[0, 1])
+        return dict(zip(commands, two.map(end, commands), strict=True))
+
+
+def merge_shards(session: nox.Session, ended: list[tuple[int, str]]) -> None:
+    """One report of all parts; what failed in one is tried again alone."""
+    for status, output in ended:
+        if status:
+            print(output, flush=True)
+    shards = [shard_report(at, len(ended)) for at in range(1, len(ended) + 1)]
+    merge = (host(session), "-m", "sglang_platform.conformance", "merge", *shards)
+    session.run(*merge, "--report", "reports/example_oot", external=True, success_codes=[0, 1])
     outcomes = json.loads((ROOT / "reports" / "example_oot" / "report.json").read_text())["outcomes"]
+    wrong = ("failed", "blocked", "unexpected_pass", "suite_failed")
     if failed := [one["id"] for one in outcomes if one["status"] in wrong]:
-        session.warn(f"failed beside the other shard, tried again alone: {', '.join(failed)}")
-        check_platform(session, *arguments, *(word for one in failed for word in ("--check", one)))
+        session.warn(f"failed beside other work, tried again alone: {', '.join(failed)}")
+        check_platform(session, *CONFORMANCE_OF_CI, *(word for one in failed for word in ("--check", one)))
+
+
+SIDE_BY_SIDE = [["host-matrix", "--", *OLDER], ["wheels"], ["docs"]]
+"""Sessions that keep one core busy, or wait for an index."""
+
+
+@nox.session(venv_backend="none")
+def side_by_side(session: nox.Session) -> None:
+    """The shards of `conformance-example-oot`, `host-matrix` on the oldest SGLang, `wheels` and `docs`, two at once."""
+    shards = shard_commands(session)
+    nox_itself = (sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "-s")
+    ended = run_two_at_once(session, {**shards, **{one[0]: [*nox_itself, *one] for one in SIDE_BY_SIDE}})
+    failed = {one[0]: ended[one[0]] for one in SIDE_BY_SIDE if ended[one[0]][0]}
+    for name, (_, output) in ended.items():
+        if name not in shards and name not in failed:
+            print(output, flush=True)
+    try:
+        merge_shards(session, [ended[name] for name in shards])
+    finally:
+        for _, output in failed.values():  # last, where the end of the log is looked at
+            print(output, flush=True)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session(name="conformance-cuda", venv_backend="none")
@@ -766,14 +829,14 @@ def links(session: nox.Session) -> None:
 
 
 def built(session: nox.Session, *targets: str) -> Path:
-    """All distributions, built with hatch into `dist/`: wheels and sdists, or the targets given."""
+    """All distributions, built with hatchling into `dist/`: wheels and sdists, or the targets given."""
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
-    session.install("-q", "-c", "constraints.txt", "hatch")
+    session.install("-q", "-c", "constraints.txt", "hatchling")
     kinds = [word for target in targets for word in ("-t", target)]
     for package in PACKAGES:
         with session.chdir(package):
-            session.run("hatch", "-q", "build", *kinds, str(dist))
+            session.run("hatchling", "build", *kinds, "-d", str(dist))
     return dist
 
 
@@ -785,7 +848,9 @@ def install_built(session: nox.Session) -> None:
     files = sorted(map(str, dist.iterdir()))
     session.run("twine", "check", "--strict", *files)
     sdists = [one for one in files if one.endswith(".tar.gz")]
-    session.run("pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(again), *sdists)
+    # Six environments for the builds would hold the same hatchling; `host` builds its own in such.
+    beside = ("--no-build-isolation", "--check-build-dependencies")
+    session.run("pip", "wheel", "-q", "--no-deps", *beside, "--wheel-dir", str(again), *sdists)
     for wheel in dist.glob("*.whl"):
         names = [set(ZipFile(folder / wheel.name).namelist()) for folder in (dist, again)]
         if names[0] != names[1]:
@@ -794,7 +859,8 @@ def install_built(session: nox.Session) -> None:
             )
     version = str(session.run("python", ".ci/version.py", silent=True)).strip()
     ours = [f"sglang-platform-{name}=={version}" for name in NAMES]
-    session.install("-q", "-c", "constraints.txt", "--find-links", str(dist), *ours)
+    # They are imported once, so that to compile all of torch's modules is not worth its time.
+    session.install("-q", "--no-compile", "-c", "constraints.txt", "--find-links", str(dist), *ours)
     with session.chdir(session.create_tmp()):  # away from the sources
         session.run("python", "-c", _IMPORT_ALL)
         session.run("sglang-platform", "list")
