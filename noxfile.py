@@ -664,7 +664,7 @@ def side_by_side(session: nox.Session) -> None:
         for _, output in failed.values():  # last, where the end of the log is looked at
             print(output, flush=True)
     if failed:
-        session.error(f"failed: {', '.join(failed)}")
+        raise CommandFailed(f"failed: {', '.join(failed)}")
 
 
 @nox.session(name="conformance-cuda", venv_backend="none")
