@@ -19,10 +19,10 @@ PROGRAMS = Path(__file__).parent / "programs"
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="there is no compiler")
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few lines in the place of the kernels: what is tried here is the cache."""
-    directory = tmp_path / "csrc"
+    directory = tmp_path_factory.mktemp("sources") / "csrc"
     (directory / "device").mkdir(parents=True)
     for name in ("decode", "extend", "rest", "device/device"):
         symbol = name.replace("/", "_")
@@ -65,6 +65,24 @@ def build(sources: Path, cache: Path, **environment: str) -> tuple[str, str]:
     return finish(start(sources, cache, **environment))
 
 
+@pytest.fixture(scope="module")
+def _built_once(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the library was built, and found by the next process."""
+    cache = tmp_path_factory.mktemp("built") / "cache"
+    library, errors = build(sources, cache)
+    assert "built in" in errors, errors
+    again, errors = build(sources, cache)
+    assert (again, "building" in errors) == (library, False), errors
+    return Path(library)
+
+
+@pytest.fixture
+def library(_built_once: Path, cache: Path) -> Path:
+    """The library, in the cache of this test."""
+    shutil.copytree(_built_once.parent, cache)
+    return cache / _built_once.name
+
+
 @pytest.fixture
 def waiting(tmp_path: Path) -> dict[str, str]:
     """Environment of a compiler that waits for a file, and notes its calls."""
@@ -89,27 +107,27 @@ def until(there: Path) -> None:
         "no digest",
     ],
 )
-def test_a_damaged_library_is_built_again_and_said(damage: str, sources: Path, cache: Path) -> None:
-    library, errors = build(sources, cache)
-    assert "built in" in errors, errors
-    path = Path(library)
-    whole = path.read_bytes()
-    assert "building" not in build(sources, cache)[1]
+def test_a_damaged_library_is_built_again_and_said(
+    damage: str, library: Path, sources: Path, cache: Path
+) -> None:
+    whole = library.read_bytes()
     if damage == "no digest":
-        path.with_suffix(".sha256").unlink()
+        library.with_suffix(".sha256").unlink()
     else:
-        path.write_bytes({"cut short": whole[: len(whole) // 2], "empty": b""}.get(damage, whole[::-1]))
+        library.write_bytes({"cut short": whole[: len(whole) // 2], "empty": b""}.get(damage, whole[::-1]))
     again, errors = build(sources, cache)
-    assert again == library
+    assert again == str(library)
     assert f"{library} is not what was built" in errors
-    assert build_cache.whole(path)
-    assert path.stat().st_size > len(whole) // 2
+    assert build_cache.whole(library)
+    assert library.stat().st_size > len(whole) // 2
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link to itself"])
 @pytest.mark.parametrize("suffix", [".so", ".sha256"])
-def test_what_is_no_plain_file_is_told(suffix: str, kind: str, sources: Path, cache: Path) -> None:
-    path = Path(build(sources, cache)[0]).with_suffix(suffix)
+def test_what_is_no_plain_file_is_told(
+    suffix: str, kind: str, library: Path, sources: Path, cache: Path
+) -> None:
+    path = library.with_suffix(suffix)
     path.unlink()
     if kind == "pipe":
         os.mkfifo(path, 0o600)
@@ -205,19 +223,18 @@ def test_a_build_of_another_library_is_left_alone(tmp_path: Path, cache: Path) -
 
 
 @pytest.mark.long
-def test_what_others_may_write_is_refused(sources: Path, cache: Path) -> None:
-    library, _ = build(sources, cache)
-    Path(library).chmod(0o777)
+def test_what_others_may_write_is_refused(library: Path, sources: Path, cache: Path) -> None:
+    library.chmod(0o777)
     out, errors = build(sources, cache)
     assert not out
     assert f"chmod go-w {library}" in errors, errors
-    Path(library).chmod(0o755)
+    library.chmod(0o755)
     cache.chmod(0o775)
     out, errors = build(sources, cache)
     assert not out
     assert f"chmod go-w {cache}" in errors, errors
     cache.chmod(0o700)
-    assert build(sources, cache)[0] == library
+    assert build(sources, cache)[0] == str(library)
     if os.geteuid() == 0:
         os.chown(library, 12345, -1)
         out, errors = build(sources, cache)
