@@ -26,7 +26,7 @@ _CHECKS = (
     "contract.device_is_named",
     "memory.store_reads_back",
     "memory.dsa_index_keys_read_back",
-    "graphs.replay_equals_eager",
+    "graphs.graphs_keep_no_memory",
     "graphs.other_batches_are_left_to_the_model",
 )
 
@@ -119,7 +119,7 @@ def _hidden(report: Report) -> None:
 
 def _undeclared(report: Report) -> None:
     why = "not declared: 'mha' is not in supported_kv_kinds"
-    _one(report, "graphs.replay_equals_eager").update(status="not_applicable", why=why, cases=0)
+    _one(report, "graphs.graphs_keep_no_memory").update(status="not_applicable", why=why, cases=0)
 
 
 def _not_brought(report: Report) -> None:
