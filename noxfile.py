@@ -841,8 +841,8 @@ def built(session: nox.Session, *targets: str) -> Path:
     return dist
 
 
-def install_built(session: nox.Session) -> None:
-    """Build what is published, look at it, and install it by name in the session's environment."""
+def install_built(session: nox.Session, *options: str) -> None:
+    """Build what is published, look at it, and install it by name in the session's environment; options are pip's."""
     dist, again = built(session), Path(session.create_tmp()).resolve() / "again"
     shutil.rmtree(again, ignore_errors=True)
     session.install("-q", "twine")
@@ -860,8 +860,7 @@ def install_built(session: nox.Session) -> None:
             )
     version = str(session.run("python", ".ci/version.py", silent=True)).strip()
     ours = [f"sglang-platform-{name}=={version}" for name in NAMES]
-    # They are imported once, so that to compile all of torch's modules is not worth its time.
-    session.install("-q", "--no-compile", "-c", "constraints.txt", "--find-links", str(dist), *ours)
+    session.install("-q", *options, "-c", "constraints.txt", "--find-links", str(dist), *ours)
     with session.chdir(session.create_tmp()):  # away from the sources
         session.run("python", "-c", _IMPORT_ALL)
         session.run("sglang-platform", "list")
@@ -872,7 +871,7 @@ def install_built(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """Build wheels and sdists, each sdist a second time away from the repository; check them with twine; install them
     by name into this fresh environment, import them."""
-    install_built(session)
+    install_built(session, "--no-compile")  # for one import, all of torch's modules need not be compiled
 
 
 UNSEEN_PLATFORMS = "4af12ad6ec8775cf9f2d41924236089c55939803"
