@@ -5,7 +5,7 @@ the plugin have values here; a condition without a value has two branches. Each 
 
     values      what a name may stand for            handlers     `raise`, `try`, `with`
     host        the answers of the release           definitions  classes, decorators
-    library     builtins and the standard library    statements   order, branches, loops; `ends`, `matching`
+    library     builtins and the standard library    statements   order, branches, loops; `ends`
     evaluation  what all parts share                 functions    what a call of the plugin's function returns
     operators   comparisons, `and`, sums, indices    imports      modules of the host and of the plugin
     calls       calls, attributes of objects         changes      hooks and patches of the host

@@ -23,7 +23,6 @@ from sglang_platform.devtools.flow.values import (
     merged,
     truth,
 )
-from sglang_platform.devtools.source.conditions import TRY
 
 __all__ = ["Handlers"]
 
@@ -159,8 +158,10 @@ class Handlers(Expressions):
                 if is_neutral(full) and not full.startswith("contextlib.ExitStack"):
                     return []
                 return [Frame(None, context.lineno, ast.unparse(context.func))]
-            case Function(kind="contextmanager", node=node, scope=scope):
-                return self._of_generator(node, path._replace(scope=scope))
+            case Function(kind="contextmanager", node=node) if not any(
+                isinstance(one, ast.ExceptHandler | ast.With) for one in ast.walk(node)
+            ):
+                return []
             case PluginClass(scope=scope):
                 leaver = scope.names.get("__exit__")
                 if isinstance(leaver, Function) and not _returns(leaver.node):
@@ -169,24 +170,6 @@ class Handlers(Expressions):
             case HostObject() | UnknownValue(why=""):
                 return []
         return [Frame(None, context.lineno, ast.unparse(context.func))] if not truth(found) else []
-
-    def _of_generator(self, node: Any, path: Path) -> list[Frame]:
-        """The handlers around the `yield` of a generator."""
-        found = []
-        for one in ast.walk(node):
-            if isinstance(one, TRY) and any(isinstance(x, ast.Yield) for s in one.body for x in ast.walk(s)):
-                for handler in one.handlers:
-                    again = any(isinstance(x, ast.Raise) for s in handler.body for x in ast.walk(s))
-                    types = errors_of(self.value(handler.type, path)) if handler.type else (BaseException,)
-                    found.append(
-                        Frame(None if again and types else types, one.lineno, getattr(node, "name", ""))
-                    )
-        managers = [one for one in ast.walk(node) if isinstance(one, ast.With)]
-        for manager in managers:
-            if any(isinstance(x, ast.Yield) for s in manager.body for x in ast.walk(s)):
-                for item in manager.items:
-                    found += self._frames(item.context_expr, path)
-        return found
 
     @staticmethod
     def _joined(path: Path, after: list[dict[str, Any]], ends: list[End], why: str = "") -> Ends:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from packaging.requirements import Requirement
-from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version, parse
 
 from sglang_platform.devtools.flow.host import HostAnswers
@@ -45,13 +42,6 @@ class NamesOf:
     part: HostObject
 
 
-@dataclass(frozen=True)
-class Distribution:
-    """``importlib.metadata.distribution("sglang")``."""
-
-    version: Any
-
-
 COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -74,29 +64,10 @@ _PURE: dict[str, Callable[..., Any]] = {
     "builtins.zip": lambda *args: list(zip(*args, strict=False)),
     "builtins.enumerate": lambda one: list(enumerate(one)),
     "packaging.version.Version": Version, "packaging.version.parse": parse, "pkg_resources.parse_version": parse,
-    "packaging.specifiers.SpecifierSet": SpecifierSet, "packaging.specifiers.Specifier": Specifier,
-    "packaging.requirements.Requirement": Requirement,
     "operator.lt": operator.lt, "operator.le": operator.le, "operator.gt": operator.gt, "operator.ge": operator.ge,
     "operator.eq": operator.eq, "operator.ne": operator.ne,
 }  # fmt: skip
-_REGULAR = {"match", "fullmatch", "search", "findall", "split", "sub"}
-_LONGEST_PATTERN = 80
-_PLAIN = (
-    str,
-    int,
-    float,
-    bool,
-    type(None),
-    tuple,
-    list,
-    set,
-    frozenset,
-    dict,
-    Version,
-    SpecifierSet,
-    Specifier,
-    Requirement,
-)
+_PLAIN = (str, int, float, bool, type(None), tuple, list, set, frozenset, dict, Version)
 _METHODS: dict[type, str] = {
     str: "split rsplit partition rpartition strip lstrip rstrip removeprefix removesuffix replace lower upper "
     "startswith endswith join isdigit isnumeric isdecimal find count splitlines isidentifier",
@@ -104,21 +75,12 @@ _METHODS: dict[type, str] = {
     list: "index count",
     dict: "get keys values items",
     MappingProxyType: "get keys values items",
-    SpecifierSet: "contains filter",
-    Specifier: "contains filter",
-    re.Match: "group groups groupdict",
 }
 _ATTRIBUTES: dict[type, str] = {
     Version: "release major minor micro base_version public pre post dev local epoch is_prerelease is_postrelease "
     "is_devrelease",
     inspect.Signature: "parameters",
-    Requirement: "name specifier",
-    Distribution: "version",
 }
-_FINDERS = {"importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader", "pkgutil.get_loader"}
-_METADATA = re.compile(
-    r"(importlib\.metadata|importlib_metadata|pkg_resources)\.(version|distribution|get_distribution)"
-)
 
 
 def is_plain(value: Any) -> bool:
@@ -129,12 +91,7 @@ def is_plain(value: Any) -> bool:
         return all(map(is_plain, value))
     if isinstance(value, dict):
         return all(map(is_plain, value.values()))
-    return isinstance(value, _PLAIN) or type(value) in (
-        inspect.Signature,
-        MappingProxyType,
-        re.Match,
-        Distribution,
-    )
+    return isinstance(value, _PLAIN) or type(value) in (inspect.Signature, MappingProxyType)
 
 
 def attribute_of(owner: Any, name: str) -> Any:
@@ -172,22 +129,22 @@ def call_library(host: HostAnswers, full: str, args: list[Any], words: dict[str,
             return (
                 default if isinstance(found, Absent) else UnknownValue(f"sys.modules.get({first!r})", found)
             )
-        case _ if full in _FINDERS and isinstance(first, str):
-            return _found(host, first, full)
-        case _ if _METADATA.fullmatch(full):
+        case "importlib.util.find_spec" if isinstance(first, str):
+            return _found(host, first)
+        case "importlib.metadata.version" | "importlib_metadata.version":
             if first == host.name:
-                return host.version if full.endswith(".version") else Distribution(host.version)
+                return host.version
             return UnknownValue() if isinstance(first, str) else unknown_of(first, otherwise=full)
-        case _ if full.startswith("re.") and full[3:] in _REGULAR and len(args) in (2, 3):
-            return _regular(full[3:], args)
+    are_plain = all(map(is_plain, (*args, *words.values())))
     pure = _PURE.get(full)
-    if pure is not None and all(map(is_plain, (*args, *words.values()))):
+    if pure is not None and are_plain:
         return pure(*args, **words)
-    derived = any(_is_derived(host, one) for one in (*args, *words.values()))
     if is_neutral(full):
+        derived = any(_is_derived(host, one) for one in (*args, *words.values()))
+        derived = derived or (are_plain and full.startswith("re."))  # a text may be a part of the version
         return unknown_of(*args, *words.values(), otherwise=f"{full}()" if derived else "")
     named = full.removeprefix("builtins.")
-    foreign = named == full or all(map(is_plain, (*args, *words.values())))
+    foreign = named == full or are_plain
     return unknown_of(*args, *words.values(), otherwise=f"{named}()" if foreign else "")
 
 
@@ -197,7 +154,7 @@ def _is_derived(host: HostAnswers, value: Any) -> bool:
         return any(_is_derived(host, one) for one in value)
     if isinstance(value, str) and isinstance(host.version, str):
         return host.version in value
-    return isinstance(value, Version | SpecifierSet | HostObject | Distribution)
+    return isinstance(value, Version | HostObject)
 
 
 def _imported(
@@ -259,7 +216,7 @@ def _get(host: HostAnswers, owner: Any, name: Any, *default: Any) -> Any:
     return unknown_of(owner, name, *default, otherwise="getattr()" if default else "")
 
 
-def _found(host: HostAnswers, name: str, full: str) -> Any:
+def _found(host: HostAnswers, name: str) -> Any:
     """``find_spec``: None for a missing module; a missing parent raises."""
     if not host.is_hosts(name) or not host.is_known:
         return UnknownValue()
@@ -267,9 +224,7 @@ def _found(host: HostAnswers, name: str, full: str) -> Any:
     parent = host.module(above) if above else None
     if isinstance(parent, Absent) or (above and not host.is_package(above) and above != host.name):
         absent = parent if isinstance(parent, Absent) else Absent(f"{above} is no package")
-        if full == "importlib.util.find_spec":
-            raise Missing(above, ModuleNotFoundError, absent)
-        return None
+        raise Missing(above, ModuleNotFoundError, absent)
     found = host.module(name)
     return None if isinstance(found, Absent) else Spec(name)
 
@@ -281,15 +236,3 @@ def _signature(part: HostObject) -> Any:
     }:
         return signature_of(node.args)
     return UnknownValue(f"inspect.signature({part.full})")
-
-
-def _regular(name: str, args: list[Any]) -> Any:
-    """A regular expression on a short text, unless the pattern nests repetitions."""
-    pattern, text = args[0], args[-1]
-    small = all(isinstance(one, str) and len(one) <= _LONGEST_PATTERN for one in args)
-    if not small or re.search(r"\)[*+{]", pattern):
-        return unknown_of(*args, otherwise=f"re.{name}()")
-    try:
-        return getattr(re, name)(*args[:-1], text)
-    except re.error:
-        return UnknownValue(f"re.{name}()")

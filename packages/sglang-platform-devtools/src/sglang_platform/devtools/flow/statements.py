@@ -1,4 +1,4 @@
-"""The order of statements: branches, loops, `match`."""
+"""The order of statements: branches, loops."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 from sglang_platform.devtools.flow.definitions import Definitions
 from sglang_platform.devtools.flow.ends import End, Ends
 from sglang_platform.devtools.flow.guards import ends_process
-from sglang_platform.devtools.flow.matching import bindings, matches
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
+    External,
     Path,
     Raises,
+    UnknownValue,
     merged,
     truth,
     unknown_of,
 )
 from sglang_platform.devtools.source.conditions import TRY
+from sglang_platform.devtools.source.namespaces import captured
+from sglang_platform.devtools.source.values import text_of
 
 __all__ = ["Statements"]
 
@@ -204,31 +207,29 @@ class Statements(Definitions):
         return self._then(Ends(path, ends), node.orelse)
 
     def _match(self, node: ast.Match, path: Path) -> Ends:
-        subject = self.value(node.subject, path)
+        """Any case may be the one: patterns are not compared with values."""
+        test = _condition(self.value(node.subject, path), node.subject)
+        inside = path._replace(unsure=path.unsure or test.why)
         ends: list[End] = []
-        before, after, unsure = dict(path.scope.names), [], path.unsure
-        for place, case in enumerate(node.cases):
-            path.scope.names = dict(before)
-            answer = matches(case.pattern, subject, lambda one: self.value(one, path))
-            if answer is False:
-                self.unreached += case.body
-                continue
-            path.scope.names |= bindings(case.pattern, subject)
+        before, after, goes_on = dict(path.scope.names), [], path
+        for case in node.cases:
+            path.scope.names = before | dict.fromkeys(captured(case.pattern), test)
+            why = inside.unsure
             if case.guard is not None:
-                guard = truth(self.value(case.guard, path))
-                answer = None if None in (guard, answer) else bool(answer and guard)
-                if guard is False:
-                    self.unreached += case.body
-                    continue
-            why = "" if answer else unknown_of(subject).why
-            found = self.block(case.body, path._replace(unsure=unsure or why))
-            ends += found.ends
-            if found.path is not None:
+                why = why or _condition(self.value(case.guard, inside), case.guard).why
+            taken = self.block(case.body, inside._replace(unsure=why))
+            ends += taken.ends
+            if taken.path is None:
+                goes_on = goes_on._replace(unsure=goes_on.unsure or why)
+            else:
                 after.append(path.scope.names)
-            if answer:
-                for other in node.cases[place + 1 :]:
-                    self.unreached += other.body
-                break
-        else:
+        last = node.cases[-1]
+        if last.guard is not None or not isinstance(last.pattern, ast.MatchAs) or last.pattern.pattern:
             after.append(before)
-        return self._joined(path, after, ends)
+        return self._joined(goes_on, after, ends, test.why)
+
+
+def _condition(value: Any, node: ast.expr) -> UnknownValue:
+    """A value as a condition that is not followed: it counts unless it cannot depend on the release."""
+    is_unknown = isinstance(value, UnknownValue | External)
+    return UnknownValue(unknown_of(value, otherwise="" if is_unknown else text_of(node)).why)
