@@ -144,7 +144,7 @@ def test_not_running_it_is_incomplete(command, clean) -> None:
 def test_check_tells_every_part(command) -> None:
     document = command.json("check", PLUGIN, "--host", NEWER, "--source-only", status=1)
     found = {(one["part"], one["id"]) for one in document["remarks"] if one["level"] == "problem"}
-    assert ("couplings", "name-missing") in found
+    assert ("couplings", "host-import-missing") in found
     assert ("hooks", "hook-missing") in found
     assert document["verdict"] == "problems found"
     lines = {(one["file"], one["line"]) for one in document["remarks"] if one["part"] == "couplings"}

@@ -71,7 +71,14 @@ def _import(one: Coupling, host: Release) -> Remark | None:
     else:
         why = f"{why}; {one.failure or 'the import fails'}"
     return Remark(
-        "couplings", "name-missing", level, what, one.place.file, one.place.line, why, _fix(one, answer, host)
+        "couplings",
+        "host-import-missing",
+        level,
+        what,
+        one.place.file,
+        one.place.line,
+        why,
+        _fix(one, answer, host),
     )
 
 
@@ -95,7 +102,7 @@ def _call(one: Coupling, host: Release) -> Remark | None:
         return None
     what = f"{host.label} does not take the call {one.call.text}"
     why = f"{found.fault}; {one.target} takes {found.takes}"
-    return _of_line(one, "call-not-taken", what, why, found.fix)
+    return _of_line(one, "host-call-refused", what, why, found.fix)
 
 
 def _is_decorated(one: Coupling, host: Release) -> bool:
@@ -111,7 +118,7 @@ def _unpack(one: Coupling, host: Release) -> Remark | None:
         return None
     gives = found.facts["number of values"]
     what = f"{one.values} values are taken from {one.target}, and in {host.label} it gives {gives}"
-    return _of_line(one, "values-differ", what, one.place.text, found.fix)
+    return _of_line(one, "override-values", what, one.place.text, found.fix)
 
 
 def _of_line(one: Coupling, id_: str, what: str, why: str, fix: str | None) -> Remark:

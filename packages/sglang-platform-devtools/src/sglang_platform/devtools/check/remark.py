@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-from sglang_platform.core.doctor.finding import FindingId
-
-__all__ = ["OF_LINES", "Checked", "Level", "Part", "Remark", "describe", "worst_first"]
+__all__ = ["Checked", "Level", "Part", "Remark", "describe", "worst_first"]
 
 Level = Literal["problem", "warning", "note"]
 Part = Literal["packaging", "installation", "hooks", "couplings"]
-
-OF_LINES: dict[str, FindingId] = {
-    "name-missing": "host-import-missing",
-    "call-not-taken": "host-call-refused",
-    "values-differ": "override-values",
-}
-"""The remarks on lines that depend on SGLang, and `doctor`'s names of them."""
 
 _ORDER = ("problem", "warning", "note")
 
 
 class Remark(NamedTuple):
-    """`id` is stable. `file` is relative to the plugin's folder; None if the remark concerns no line."""
+    """`id` is stable, and `doctor`'s for a line that depends on SGLang. `file` is relative to the plugin's folder;
+    None if the remark concerns no line."""
 
     part: Part
     id: str

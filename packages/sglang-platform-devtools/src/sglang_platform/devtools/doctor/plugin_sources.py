@@ -11,7 +11,6 @@ from sglang_platform.core.doctor.finding import Finding, FindingId
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.devtools.changes import packages_of, platform_plugins
 from sglang_platform.devtools.check.couplings import examine_couplings, examine_hooks, unclear_couplings
-from sglang_platform.devtools.check.remark import OF_LINES
 from sglang_platform.devtools.doctor.host_source import installed_host
 from sglang_platform.devtools.doctor.source_class import examine_classes
 from sglang_platform.devtools.source.module import parse
@@ -52,9 +51,7 @@ def _lines(
     lines = [one for one in examine_couplings(couplings, host) if one.level != "note"]
     for one in (*lines, *examine_hooks(couplings, plugin, host)):
         what, why = one.what.replace(host.label, named), one.why and one.why.replace(host.label, named)
-        yield Finding(
-            OF_LINES.get(one.id, cast("FindingId", one.id)), one.level, what, origin, why, one.fix, one.where
-        )
+        yield Finding(cast("FindingId", one.id), one.level, what, origin, why, one.fix, one.where)
     for found in examine_classes(couplings, plugin, host, examined):
         yield found._replace(plugin=origin)
     for where, why in unclear_couplings(couplings, plugin, host):
