@@ -147,10 +147,9 @@ def _is_plainly_defined(address: Address) -> bool:
     found = _compiled(address.module)
     if found is None:
         return False
-    code, text = found
-    if any(re.search(rb"^[ \t]*del\b.*\b%s\b" % name.encode(), text, re.M) for name in address.path):
+    code, lines, deleted = found
+    if not deleted.isdisjoint(name.encode() for name in address.path):
         return False
-    lines = text.splitlines()
     for position, name in enumerate(address.path):
         last = position == len(address.path) - 1
         inner = [
@@ -171,8 +170,8 @@ def _is_plainly_defined(address: Address) -> bool:
 
 
 @functools.cache
-def _compiled(module: str) -> tuple[CodeType, bytes] | None:
-    """The compiled code and the source of a module; None unless its loader provides both."""
+def _compiled(module: str) -> tuple[CodeType, list[bytes], frozenset[bytes]] | None:
+    """The compiled code of a module, its lines, and the words of its `del` statements; None without code or source."""
     found = find_module(module)
     loader: Any = found.spec.loader if found is not None and found.spec is not None else None
     get_code, get_data = getattr(loader, "get_code", None), getattr(loader, "get_data", None)
@@ -182,7 +181,10 @@ def _compiled(module: str) -> tuple[CodeType, bytes] | None:
         code, text = get_code(module), get_data(found.origin)
     except (ImportError, OSError, SyntaxError, ValueError):
         return None
-    return (code, text) if isinstance(code, CodeType) and found.origin.endswith(".py") else None
+    if not isinstance(code, CodeType) or not found.origin.endswith(".py"):
+        return None
+    deleted = re.findall(rb"\w+", b" ".join(re.findall(rb"^[ \t]*del\b.*", text, re.M)))
+    return code, text.splitlines(), frozenset(deleted)
 
 
 @functools.cache
