@@ -19,7 +19,9 @@ from sglang_platform.core.attention.layer_fields import CHANGING, FEATURES_OF, W
 from sglang_platform.core.contract.attention_features import FEATURES
 from sglang_platform.core.errors import PlatformError
 
-RELEASES = sorted((Path(sys.prefix).parent / "host-matrix").glob("0.*/lib/python3.*/site-packages"))
+# The environment of the release that is in `host` takes SGLang from there.
+_PACKAGES = (Path(sys.prefix).parent / "host-matrix").glob("0.*/lib/python3.*/site-packages/sglang")
+RELEASES = sorted(package.parent for package in _PACKAGES)
 ASKED = {
     "is_cross_attention": True,
     "use_irope": True,

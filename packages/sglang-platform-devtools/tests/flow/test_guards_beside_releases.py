@@ -14,7 +14,9 @@ from sglang_platform.devtools.upgrade.plugin import open_source
 from sglang_platform.devtools.upgrade.release import Release
 from sglang_platform.devtools.upgrade.wheels import open_release
 
-RELEASES = sorted((Path(sys.prefix).parent / "host-matrix").glob("0.*/lib/python3.*/site-packages"))
+# The environment of the release that is in `host` takes SGLang from there.
+_PACKAGES = (Path(sys.prefix).parent / "host-matrix").glob("0.*/lib/python3.*/site-packages/sglang")
+RELEASES = sorted(package.parent for package in _PACKAGES)
 
 GUARDED = """\
 import contextlib
