@@ -1,4 +1,4 @@
-"""The source location of a function or class of this process, or of one rebuilt from its source."""
+"""The source location of a function or class of this process."""
 
 from __future__ import annotations
 

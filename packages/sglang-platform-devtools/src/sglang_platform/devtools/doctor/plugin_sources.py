@@ -1,4 +1,4 @@
-"""Checks of all installed plugins' sources except platform classes: subclasses of SGLang classes, imports and calls.
+"""Checks of all installed plugins' sources: lines that depend on SGLang, hooks, and classes on classes of SGLang.
 Core and its tools are left out: their tests run them on each release.
 """
 
