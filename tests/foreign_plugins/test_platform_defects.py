@@ -78,7 +78,8 @@ def test_no_finding_names_a_file_of_sglang(examined: Callable[..., Examined], na
     assert all(Path(place).is_relative_to(plugin.folder) for place in places)
 
 
-@pytest.mark.parametrize("name", ONE_IN_CI)
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLUGINS)
 def test_the_plugin_is_sound_once_every_fix_is_followed(examined: Callable[..., Examined], name: str) -> None:
     assert wrong(examined(name, "repaired")[1]) == []
 

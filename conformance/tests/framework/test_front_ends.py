@@ -113,6 +113,7 @@ def test_pytest_runs_each_check_as_a_test(tmp_path: Path) -> None:
     assert "1 failed, 1 passed, 1 skipped" in run.stdout
 
 
+@pytest.mark.long
 def test_pytest_takes_the_platform_from_its_options(tmp_path: Path) -> None:
     options = ["--platform", GOOD, "--platform-level", "processes"]
     run = _command(
