@@ -42,8 +42,6 @@ class InPlace(DeviceCommunicator):
 class WithoutBase:
     """No class of core."""
 
-    disabled = False
-
     def __init__(
         self, cpu_group: Any, device: Any = None, device_group: Any = None, unique_name: str = ""
     ) -> None:

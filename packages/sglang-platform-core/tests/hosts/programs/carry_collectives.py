@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 
 from sglang_platform.core import HookRegistry
-from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.sglang.groups import communicator
 from sglang_platform.core.sglang.versions import facts
 
@@ -18,7 +17,12 @@ rank, store = int(sys.argv[1]), sys.argv[2]
 calls = []
 
 
-class Counted(DeviceCommunicator):
+class Counted:
+    """Of no base class, which would give it `disabled`."""
+
+    def __init__(self, device_group, **kwargs):
+        self.device_group = device_group
+
     def all_reduce(self, input_):
         calls.append("all_reduce")
         dist.all_reduce(input_, group=self.device_group)

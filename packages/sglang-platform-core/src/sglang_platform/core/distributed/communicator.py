@@ -38,7 +38,8 @@ class DeviceCommunicator(Part):
     """Base of the class that `DeviceMixin.get_communicator_class()` returns; deriving from it is not required.
 
     Created once per group of more than one rank, in each worker. A device implements those of `COLLECTIVES` that it
-    does better than the host; the host does the others. While `disabled` is True the host does all of them.
+    does better than the host; the host does the others. While `disabled` is True the host does all of
+    them; a class that does not derive from this one may leave it out.
 
     - `all_reduce(input_)`: the sum over ranks, in place or as a new tensor; returns it.
     - `all_gather(input_, dim=-1)`: the ranks' tensors concatenated along `dim`, in rank order.

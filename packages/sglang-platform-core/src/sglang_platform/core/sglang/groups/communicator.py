@@ -58,7 +58,7 @@ def _made(cls: Any, group: Any) -> Any:
 def _carrier(name: str, group: Any) -> Any:
     """The communicator for a collective of this group; None if SGLang's own code runs it."""
     communicator = getattr(group, _KEPT, None)
-    if communicator is not None and not communicator.disabled and hasattr(communicator, name):
+    if hasattr(communicator, name) and not getattr(communicator, "disabled", False):
         return communicator
     if name in _NCCL_ONLY and group.pynccl_comm is None:
         return _portable(group)
