@@ -15,8 +15,10 @@ torch.accelerator.synchronize()
 stream = device.Stream()
 with device.stream(stream):
     y = torch.empty(4, device=device_type)
+    room = [bytearray(2000) for _ in range(100)]  # for the words of the refusal, which need some memory
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (1 << 20, before[1]))  # no room for a thread's stack
+    del room[::2]
     try:
         torch.add(x, 1, out=y)
     except RuntimeError as error:
