@@ -93,6 +93,14 @@ def test_what_is_blocked_belongs_to_what_blocks_it_which_is_told_first() -> None
     ]
 
 
+def test_rows_that_fail_at_one_line_of_the_plugin_are_one_cause() -> None:
+    places = {"padding": "runner.py:14", "long contexts": "runner.py:14", "trees": "runner.py:40"}
+    rows = [{"case": {"row": name}, "fix": name, "place": place} for name, place in places.items()]
+    first, second = by_cause([_failed("graphs.a", *rows)])
+    assert [one["case"]["row"] for one in first.first["failing"]] == ["padding", "long contexts"]
+    assert second.first["fix"] == "trees"
+
+
 def test_ops_that_fail_one_check_are_causes_of_their_own_each_with_what_stands_on_it() -> None:
     norm, gate = ({"case": {"op": op}, "fix": fix} for op, fix in (("a.norm", "mean"), ("a.gate", "first")))
     values = _failed("kernels.op_values", norm, {**norm, "fix": "residual"}, gate)

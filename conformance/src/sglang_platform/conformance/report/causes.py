@@ -56,8 +56,8 @@ def by_cause(outcomes: Sequence[Mapping[str, Any]]) -> list[Cause]:
         first, *more = [each for each in one["failing"] if each["waived"] is None] or [one]
         known = [causes[key] for key in _keys(first) if key in causes]
         cause = known[0] if known else Cause(one)
-        of.setdefault((one["id"], ""), cause)
-        of[one["id"], _part(first)] = cause
+        for part in ("", *map(_part, (first, *more))):
+            of.setdefault((one["id"], part), cause)
         if one["id"] not in [each["id"] for each in (cause.first, *cause.others)]:
             cause.others.append(one)
         for each in (first, *more):
@@ -86,13 +86,15 @@ def without_cause(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]
 
 
 def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A bad outcome, or where cases of several parts fail, that of each."""
+    """A bad outcome, or where cases of several parts fail, that of each; rows that fail at one line are one part."""
     if one["status"] not in BAD or one["status"] == "blocked":
         return
     parts: dict[str, list[dict[str, Any]]] = {}
     for each in one["failing"]:
         if each["waived"] is None:
-            parts.setdefault(_part(each), []).append(each)
+            part = _part(each)
+            at_one_line = part and (each["case"] or {}).get("row") == part and each["place"]
+            parts.setdefault(at_one_line or part, []).append(each)
     yield from [{**one, **failed_with(mine)} for mine in parts.values()] if len(parts) > 1 else [one]
 
 
