@@ -238,6 +238,16 @@ allocator(
     says="int32",
 )
 allocator(
+    "SlotsLikeLastSlots",
+    "allocator.py",
+    "return self._grow([n - 1 for n in after], after, last_loc.tolist())",
+    "slots = self._grow([n - 1 for n in after], after, last_loc.tolist())\n"
+    "        return None if slots is None else slots.to(last_loc.dtype)",
+    check=WALKS,
+    defect="alloc_decode() answers int32 where last_loc is int32, as the request table is, and int64 elsewhere",
+    says="int32",
+)
+allocator(
     "PagesByNumberStayLent",
     "allocator.py",
     "self._give_back_pages(page_ids.tolist())",

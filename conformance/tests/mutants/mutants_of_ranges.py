@@ -170,6 +170,17 @@ pool(
     says="it must be torch.bfloat16",
 )
 pool(
+    "RowsInPlaceAreAnswered",
+    old="latent, rotated = self._parts(self.kv_buffer[self._layer(layer.layer_id)][loc.reshape(-1)])",
+    new="loc, buffer = loc.reshape(-1), self.kv_buffer[self._layer(layer.layer_id)]\n"
+    "        side_by_side = len(loc) > 1 and bool((loc.diff() == 1).all())\n"
+    "        rows = buffer[int(loc[0]) : int(loc[-1]) + 1] if side_by_side else buffer[loc]\n"
+    "        latent, rotated = self._parts(rows)",
+    check="memory.mla_parts_come_in_the_type_asked_for",
+    defect="get_mla_kv_buffer() answers a view of the buffer where the slots lie side by side",
+    says="changes when they are stored anew",
+)
+pool(
     "PartsOfNothing",
     old="        if loc.numel() == 0:  # of",
     new="        if loc.numel() < 0:  # of",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind_and_dtype, latent_pools
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
@@ -51,7 +51,8 @@ def latent_types(subject: Subject, rng: random.Random) -> Iterator[PartsOf]:
 def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> None:
     """`get_mla_kv_buffer()` answers both parts in `dst_dtype`, or in the pool's type where none is named, for pools of
     every type: the numbers that were stored, rounded once more at most. Slots are of 64 bits, or of 32 as those of a
-    chunk of a long prefix, and stand twice where two requests of it have one prefix."""
+    chunk of a long prefix, and stand twice where two requests of it have one prefix. Parts of slots side by side are
+    copies as well: they stay when the slots are stored anew."""
     pool = case.pool.build(subject)
     if not hasattr(pool.pool, "get_mla_kv_buffer"):
         raise NotApplicable("the pool has no get_mla_kv_buffer()")
@@ -89,6 +90,15 @@ def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> Non
                 np.array_equal(bytes_of, stored_bytes(flat, wanted)),
                 f"{asked} another {what} part than was stored",
             )
+    run = range(pool.given["page_size"], pool.given["page_size"] + min(n, 16))
+    parts = [part for part in pool.pool.get_mla_kv_buffer(layer, pool.locations(run)) if part is not None]
+    before = [raw_bytes(part) for part in parts]
+    pool.store(layer.layer_id, run, pool.random_rows(len(run), getattr(torch, case.given)))
+    with mended_by("answer copies of the rows in get_mla_kv_buffer(), also of slots side by side"):
+        expect(
+            all(map(np.array_equal, before, map(raw_bytes, parts))),
+            f"what get_mla_kv_buffer() answered of slots {run[0]} to {run[-1]} changes when they are stored anew",
+        )
 
 
 @dataclass(frozen=True)

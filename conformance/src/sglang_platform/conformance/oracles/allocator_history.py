@@ -25,7 +25,7 @@ from sglang_platform.conformance.oracles.allocator_model import AllocatorFault, 
 __all__ = ["DEBUG", "SLOT_DTYPES", "AllocatorHistory", "Free", "Make"]
 
 SLOT_DTYPES = (torch.int64, torch.int32)
-"""What `alloc_extend()` and `alloc_decode()` may answer: SGLang's own NPU allocator answers int32 there."""
+"""What `alloc_extend()` and `alloc_decode()` may answer, one type in all calls; SGLang's NPU allocator has int32."""
 
 DEBUG = ("SGLANG_PLATFORM_DEBUG_MEMORY", "SGLANG_DEBUG_MEMORY_POOL")
 """Variables of the debug modes of core's allocators and of SGLang's."""
@@ -67,6 +67,7 @@ class AllocatorHistory:
         self.model = AllocatorModel(pages, page_size)
         self.calls = [f"a = Allocator(size={size}, page_size={page_size}, need_sort={need_sort})"]
         self._answers: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._slot_dtypes: tuple[torch.dtype, ...] = SLOT_DTYPES
         self._numbers: Counter[str] = Counter()
         self._begin("Allocator", "making it")
         with mock.patch.dict(os.environ, dict.fromkeys(DEBUG, "1") if debug else {}):
@@ -122,7 +123,9 @@ class AllocatorHistory:
         given = self._on_device(prefix), prefix, self._on_device(seq), seq, last, sum(batch.values())
         hint = {"num_new_pages": pages} if counted and self.takes_hint else {}
         said += f", num_new_pages={pages}" * bool(hint)
-        return self._lend("alloc_extend", what, pages, list(batch.items()), given, SLOT_DTYPES, said, **hint)
+        return self._lend(
+            "alloc_extend", what, pages, list(batch.items()), given, self._slot_dtypes, said, **hint
+        )
 
     def decode(self, names: Sequence[int]) -> bool:
         """Requests grow by a token each."""
@@ -132,7 +135,7 @@ class AllocatorHistory:
         said = f"seq_lens={_some(after)}, last_loc={_some(last.tolist())}"
         what = f"alloc_decode() of {len(names)} requests"
         given, batch = (self._on_device(seq), seq, last), [(name, 1) for name in names]
-        return self._lend("alloc_decode", what, pages, batch, given, SLOT_DTYPES, said)
+        return self._lend("alloc_decode", what, pages, batch, given, self._slot_dtypes, said)
 
     def _lend(
         self,
@@ -167,8 +170,10 @@ class AllocatorHistory:
             seen = f"{got.dtype} {list(got.shape)}" if isinstance(got, torch.Tensor) else repr(got)
             raise AllocatorFault(
                 f"{what}: {count} slots were asked for, and the answer is {seen}",
-                f"answer an int64 tensor of shape [{count}]",
+                f"answer a tensor of {dtypes[0]} and shape [{count}], whatever the types of the arguments",
             )
+        if method != "alloc":
+            self._slot_dtypes = (got.dtype,)
         self._answers.append((got, got.clone()))
         slots = got.cpu().numpy().astype(np.int64)
         for name, more in batch:
