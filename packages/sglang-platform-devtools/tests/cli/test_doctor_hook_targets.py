@@ -88,7 +88,8 @@ def test_a_required_hook_on_nothing_is_a_problem(command, install, registration)
 def test_an_optional_hook_on_nothing_is_a_note_and_on_a_misspelt_name_a_warning(
     command, install, targets: list[str], severity: str
 ) -> None:
-    hooks = "".join(f"    HookRegistry.register('{one}', print, required=False)\n" for one in targets)
+    call = "    HookRegistry.register(\n        '{}',\n        print,\n        required=False,\n    )\n"
+    hooks = "".join(map(call.format, targets))
     install(f"from sglang_platform.core import HookRegistry\ndef register():\n{hooks}")
     (finding,) = found(command)
     assert (finding["id"], finding["severity"]) == ("hook-missing", severity)

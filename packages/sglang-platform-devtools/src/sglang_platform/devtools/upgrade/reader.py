@@ -115,13 +115,13 @@ class _Reader:
 
     def _module(self, module: Module) -> None:
         self._imports(module)
-        lines = {
-            one.place.line
+        hooks = [
+            one
             for one in self._found
             if one.kind in ("hook", "patch") and one.place.file == self._plugin.file(module.name)
-        }
+        ]
         told = {(one.place.line, one.target) for one in self._found if one.kind == "import"}
-        texts = text_couplings(module, self._naming, self._place, lines)
+        texts = text_couplings(module, self._naming, self._place, hooks)
         self._found += [
             one._replace(reach=self._flow.reach_around(module, one.place.line))
             for one in texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from sglang_platform.devtools.source.module import Module
@@ -34,9 +34,11 @@ def group_couplings(texts: dict[str, str]) -> Iterator[Coupling]:
 
 
 def text_couplings(
-    module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace], known_lines: set[int]
+    module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace], hooks: Sequence[Coupling]
 ) -> Iterator[Coupling]:
-    """The string couplings of one module. `known_lines`: lines whose hook or patch is already reported."""
+    """The string couplings of one module, but for the lines and targets of its `hooks`, which are told as hooks."""
+    known_lines = {one.place.line for one in hooks}
+    targets = {one.target.replace(":", ".") for one in hooks}
     documentation = {id(one) for one in _documentation(module.tree)}
     inside = {
         id(part) for one in ast.walk(module.tree) if isinstance(one, ast.JoinedStr) for part in one.values
@@ -51,12 +53,10 @@ def text_couplings(
             elif match := _FLAG.fullmatch(text):
                 yield Coupling("argument", f"--{match[1]}", place(module, node))
             elif _FULL_NAME.fullmatch(text) and node.lineno not in known_lines:
-                yield Coupling(
-                    "import",
-                    text.replace(":", "."),
-                    place(module, node),
-                    subject="" if ":" in text else "a string",
-                )
+                name = text.replace(":", ".")
+                if name not in targets:
+                    subject = "" if ":" in text else "a string"
+                    yield Coupling("import", name, place(module, node), subject=subject)
         yield from _names(node, module, naming, place)
 
 
