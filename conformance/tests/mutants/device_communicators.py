@@ -117,6 +117,19 @@ class ThroughTheHost(TorchGroupCommunicator):
         return staged.to(self.device)
 
 
+class LeavesSmallGroups(TorchGroupCommunicator):
+    """Disabled in groups of fewer than eight ranks, where every collective is refused."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.disabled = dist.get_world_size(self.cpu_group) < 8
+
+    def _group(self, tensor: torch.Tensor) -> Any:
+        if self.disabled:
+            raise NotImplementedError("the host serves groups of fewer than eight ranks")
+        return super()._group(tensor)
+
+
 class SumsOnTheCPU(TorchGroupCommunicator):
     def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
         return super().all_reduce(input_).cpu()
@@ -137,6 +150,7 @@ COMMUNICATORS = (
     SumsOfGathered,
     GathersToOne,
     ThroughTheHost,
+    LeavesSmallGroups,
     SumsOnTheCPU,
     FractionsOnTheCPU,
 )

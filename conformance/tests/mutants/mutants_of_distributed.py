@@ -59,6 +59,14 @@ communicator(
     defect="the source of a broadcast is ignored",
     says="had before",
 )
+communicator(
+    "DisabledByRank",
+    old="        self.rank = dist.get_rank(self.group)\n",
+    new="        self.rank = dist.get_rank(self.group)\n        self.disabled = self.rank > 1\n",
+    check="distributed.communicator_in_groups",
+    defect="ranks past the second leave the collectives to the host, and the others wait for them",
+    says="disabled on some ranks and not on others",
+)
 patch(
     __name__,
     "BackendOfAnotherDevice",

@@ -100,7 +100,8 @@ def communicator_in_groups(subject: Subject, case: Row) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
     to 16 MiB, in one to three dimensions and along each, as slices of larger tensors, with and without the arguments
     that have defaults, into outputs that are given, and in turns with another group's; inputs stay as they are, and
-    what was sent may be written over."""
+    what was sent may be written over. Nothing is asked of one that is `disabled`, as it is on all ranks of its group or
+    on none."""
     _of_communicator(subject)
     _judge(subject, case, "communicator")
 
@@ -153,6 +154,8 @@ def _at_the_end(subject: Subject, what: str) -> list[Any]:
     told = told_by_ranks(subject)
     if all(what in one for one in told):
         return [one[what] for one in told]
+    if all("neighbours" not in one.get("served", ["neighbours"]) for one in told):
+        raise NotApplicable("it is disabled in groups of two ranks: the host's own is used")
     first = failed_first(told)
     if first is not None and told[first]["at"].startswith(f"communicator/{ENDURING}/"):
         one = told[first]
@@ -169,6 +172,9 @@ def _of_communicator(subject: Subject) -> None:
     told = told_by_ranks(subject)
     if all(one.get("communicator", "unknown") is None for one in told):
         raise NotApplicable("get_communicator_class() answers None: the host's own is used")
+    alike = all(all(flags) for one in told for flags in one.get("disabled", {}).values())
+    if alike and all(one.get("served") == [] for one in told):
+        raise NotApplicable("it is disabled in groups of two to four ranks: the host's own is used")
 
 
 def _judge(subject: Subject, case: Row, via: str) -> None:
@@ -176,6 +182,13 @@ def _judge(subject: Subject, case: Row, via: str) -> None:
     told = told_by_ranks(subject)
     front = f"{via}/{case.row}/"
     for rank, one in enumerate(told):
+        disabled = one.get("disabled", {}).get(case.row, []) if via == "communicator" else []
+        expect(
+            all(disabled),
+            f"on {_who(case.row, rank)}, it is disabled on some ranks and not on others: {disabled}",
+            case={"group": case.row, "rank": rank},
+            fix="decide `disabled` by what all ranks of the group have in common: those that wait for the others hang",
+        )
         for key, problem in one.items():
             if key.startswith(front) and problem is not None:
                 collective, tensor = key.removeprefix(front), problem["tensor"]
