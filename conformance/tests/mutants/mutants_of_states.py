@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -350,6 +351,61 @@ def WordByWord(logits: torch.Tensor, allowed: torch.Tensor) -> None:
     for row, bits in zip(logits, allowed, strict=True):
         for at in range(0, len(row), 32):
             row[at : at + 32].masked_fill_(~bits[at : at + 32], float("-inf"))
+
+
+_WORKSPACES: dict[Any, torch.Tensor] = {}
+
+
+@state(
+    "gated_rms_norm",
+    defect="the answer lies in a workspace of its shape, which the next call writes over",
+    says="is written over by a later call",
+)
+def AnswersInAWorkspace(own, *given, **named):
+    answer = own(*given, **named)
+    at = (answer.shape, answer.dtype, answer.device)
+    return _WORKSPACES.setdefault(at, torch.empty_like(answer)).copy_(answer)
+
+
+def _by_token(step, starts, slots, rows):
+    """`step(at, slot)` decodes one token of a request, and rounds its state to the pool's type."""
+    answers = {}
+    for slot, (begin, end) in zip(slots, pairwise(starts.tolist()), strict=True):
+        for at in range(begin, end):
+            answer = step(slice(at, at + 1), slot[None])
+            answers[at] = (answer[0] if isinstance(answer, tuple) else answer)[0]
+    nothing = torch.zeros_like(next(iter(answers.values())))
+    return torch.stack([answers.get(at, nothing) for at in range(rows)])
+
+
+@state(
+    "state_space",
+    defect="a prefill rounds the state to the pool's type after each token",
+    says="and must be",
+)
+def StateRoundedByToken(own, x, step, a, b, c, d, starts, slots, states):
+    if starts is None:
+        return own(x, step, a, b, c, d, starts, slots, states)
+    return _by_token(
+        lambda at, slot: own(x[at], step[at], a, b[at], c[at], d, None, slot, states), starts, slots, len(x)
+    )
+
+
+@state(
+    "gated_delta_rule",
+    defect="a prefill rounds the state to the pool's type after each token",
+    says="and must be",
+)
+def DeltasRoundedByToken(own, *given, scale):
+    *each, starts, slots, states = given
+    if starts is None:
+        return own(*given, scale=scale)
+    return _by_token(
+        lambda at, slot: own(*(one[at] for one in each), None, slot, states, scale=scale),
+        starts,
+        slots,
+        len(each[0]),
+    )
 
 
 _KEPT: list[Any] = []

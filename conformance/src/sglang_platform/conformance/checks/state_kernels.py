@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect, mended_by
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.device_reads import ReadsOfTheDevice
 from sglang_platform.conformance.level import Level
@@ -102,6 +102,8 @@ _GROUPED = (
     "value head h reads key head h // (value heads / key heads): repeat_interleave() heads, not repeat()"
 )
 
+_ONCE = "keep the state in float32 while a call goes over its tokens, and round it to the pool's type once"
+
 _STEPS = {
     "decode": (None, (4, 0, -1, 6)),
     "prefill": ((0, 3, 3, 4, 70), (5, 1, 0, 3)),
@@ -153,14 +155,17 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     rows too, convolutions of three and four taps, with and without the arguments that may be None, with slots of 32
     and of 64 bits, with states of 32 and of 16 bits, with decays that leave nothing and keys of zeros; states of the
     requests are updated in place, and stay as they are, in 32 bits, where a step adds nothing; those of others stay,
-    padded requests and tokens of nobody come out as zero, inputs stay as they are. A second call has the tensors of the
+    padded requests and tokens of nobody come out as zero, inputs stay as they are, and so do earlier answers. States of
+    16 bits are rounded once in a call: many small steps add up. A second call has the tensors of the
     first, with other numbers and other lengths in them, and a third other weights, slices of a projection, slots past
     the 255th, and states between which others lie."""
     kernel, (calls, definition) = subject.platform.get_state_kernels()[case.kernel], _KERNELS[case.kernel]
     first = _Drawn(subject, case)
     for drawn in (first, _Drawn(subject, case, over=first), _Drawn(subject, case, variant=True)):
         for call in calls(drawn):
-            drawn.judge_call(kernel, definition, call)
+            with mended_by(call.fix):
+                drawn.judge_call(kernel, definition, call)
+        drawn.judge_answers()
         drawn.judge_reads()
 
 
@@ -182,7 +187,7 @@ def calls_of(
 class _Call:
     """`given`: in front of the states, if there are some. `outputs`: their names; `exact`: they are float32, whatever
     the inputs are. `grouped`: places of what is given a head for each `each` others. `read`: how much of the end of a
-    state is read again; 0: all. `still`: nothing is added, and nothing decays."""
+    state is read again; 0: all. `still`: nothing is added, and nothing decays. `fix`: if not the check's."""
 
     given: tuple[Any, ...]
     named: dict[str, Any] = field(default_factory=dict)
@@ -193,6 +198,7 @@ class _Call:
     each: int = 1
     read: int = 0
     still: bool = False
+    fix: str | None = None
 
 
 class _Drawn:
@@ -205,6 +211,7 @@ class _Drawn:
         self.subject, self.case, self._reads = subject, case, ReadsOfTheDevice()
         self.variant, self._numbers = variant, count()
         self._there: dict[Any, torch.Tensor] = {} if over is None else over._there
+        self._answers: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.dtype = getattr(torch, case.dtype)
         self._rng = torch.Generator().manual_seed(subject.seed + variant + 2 * (over is not None))
         self.far = _FAR if variant else 0
@@ -245,6 +252,7 @@ class _Drawn:
 
         wanted = defined(*call.given)
         answered = got if isinstance(got, tuple) else (got,)
+        self._answers += [(one, one.clone()) for one in answered if isinstance(one, torch.Tensor)]
         for what, one, must in zip(call.outputs, answered, wanted, strict=False):
             if must is None:
                 expect(one is None, f"it answers with {what}, not with None")
@@ -261,6 +269,15 @@ class _Drawn:
             if call.still:
                 what = "of a step that adds nothing, and lets nothing decay, the state"
                 self.judge(after, before, what, exact=True)
+
+    def judge_answers(self) -> None:
+        """The caller may hold one while it makes the next call."""
+        for at, (answer, kept) in enumerate(self._answers):
+            expect(
+                torch.equal(answer.nan_to_num(), kept.nan_to_num()),
+                f"answer {at + 1} of {len(self._answers)} is written over by a later call",
+                fix="answer a new tensor in each call",
+            )
 
     def judge_reads(self) -> None:
         """A decode runs in graphs, where nothing may depend on what stands on the device."""
@@ -371,12 +388,14 @@ def _gates(drawn: _Drawn) -> Iterator[_Call]:
 
 def _delta_rules(drawn: _Drawn) -> Iterator[_Call]:
     """`forgetful`: every second head forgets all in a few tokens, as Qwen3-Next's do whose decay is 16 and more: the
-    product of its decays is no float32; and some queries and keys are zeros, which have no direction."""
+    product of its decays is no float32; and some queries and keys are zeros, which have no direction. `slow`: no step
+    changes a state of 16 bits, and all together do."""
     heads, k_dim = 2, 16
     ways = [(1, torch.float32, ""), (1, torch.float32, "still")]
     if drawn.variant:  # Qwen3-Next has 32 value heads
         some = (2, 4, 20) if drawn.case.step in ("decode", "prefill") else (2, 4)
         ways = [*((each, drawn.dtype, "") for each in some), (2, torch.float32, "forgetful")]
+        ways += [(1, drawn.dtype, "slow")] * (drawn.dtype != torch.float32)
     for each, pool, how in ways:
         v_dim = 8 if each < 4 else 24  # narrower and wider than keys
         q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
@@ -386,16 +405,21 @@ def _delta_rules(drawn: _Drawn) -> Iterator[_Call]:
         if how == "forgetful":
             q[2::5], k[1::5] = 0, 0
             log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
-        if how == "still":
+        states = drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool)
+        if how in ("still", "slow"):
             log_decay, step = torch.zeros_like(log_decay), torch.zeros_like(step)
+        if how == "slow":
+            q, k, v, step = torch.ones_like(q), torch.ones_like(k), torch.full_like(v, 10), step + 0.002
+            states[..., ::2], states[..., 1::2] = (sign * 0.024 / torch.finfo(pool).eps for sign in (1, -1))
         yield _Call(
             (q, k, v, log_decay, step, drawn.starts, drawn.slots),
             {"scale": 0.25},
-            drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool),
+            states,
             outputs=("the output", "the states before each chunk"),
             grouped=(0, 1),
             each=each,
             still=how == "still",
+            fix=_ONCE if how == "slow" else None,
         )
 
 
@@ -403,15 +427,30 @@ def _state_spaces(drawn: _Drawn) -> Iterator[_Call]:
     variant = drawn.variant
     heads, groups, n = 4, 1 + variant, 16
     p = 80 if variant and drawn.starts is None else 8
-    for still in (False,) if variant else (False, True):
+    slow = variant and drawn.dtype != torch.float32
+    for how in ("", "slow") if slow else ("",) if variant else ("", "still"):
         x = drawn.numbers(drawn.tokens, heads, p)
-        step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * (0.0 if still else 0.3)
+        step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * (
+            0.0 if how == "still" else 0.3
+        )
         a = -drawn.numbers(heads, dtype=torch.float32).abs()
         b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
         d = drawn.numbers(heads, dtype=torch.float32) if variant else None
         states = drawn.numbers(drawn.pool, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
+        if how == "slow":  # no step changes a state of 16 bits, and all together do
+            x, b, a = torch.ones_like(x), torch.ones_like(b), a * 1e-5
+            step = torch.full_like(step, 0.05)
+            states[:] = 0.24 / torch.finfo(states.dtype).eps
         given = (x, step, a, b, c, d, drawn.starts, drawn.slots)
-        yield _Call(given, {}, states, grouped=(3, 4), each=heads // groups, still=still)
+        yield _Call(
+            given,
+            {},
+            states,
+            grouped=(3, 4),
+            each=heads // groups,
+            still=how == "still",
+            fix=_ONCE if how == "slow" else None,
+        )
 
 
 def _gated_norms(drawn: _Drawn) -> Iterator[_Call]:
