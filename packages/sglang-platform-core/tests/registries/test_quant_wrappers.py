@@ -69,7 +69,7 @@ def test_any_set_of_wrappers_nests_by_priority_then_id(
     for id, priority, wants in shuffled:
         register_quant_wrapper(
             id,
-            lambda layer, args, wants=wants: {} if wants else None,
+            lambda layer, args, wants=wants: wants and {},
             factory_of(wrapper_class(id)),
             priority,
         )

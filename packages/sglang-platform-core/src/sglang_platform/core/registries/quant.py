@@ -63,7 +63,7 @@ class QuantMethodWrapper:
 def register_quant_wrapper(id: str, predicate: Predicate, factory: Factory, priority: int = 100) -> None:
     """Wrap the quantisation method of every layer that `predicate` chooses.
 
-    `predicate(layer, server_args)` answers a context for the factory, or None to leave the layer alone.
+    `predicate(layer, server_args)` answers a context for the factory, or None or False to leave the layer alone.
     `factory(layer, method, ctx)` answers the wrapped method, a `QuantMethodWrapper` or an object that has
     `_quant_wrapper_id` on its class and the method it wraps as `inner`. The layer has its method by then, and its
     weights where the host creates them at once; loading and processing them comes after.
@@ -87,7 +87,7 @@ def wrap(layer: Any, method: Any, server_args: Any) -> Any:
         if is_wrapped(method, entry.id):
             continue
         context = wrappers.call(entry, "predicate", entry.part.predicate, layer, server_args)
-        if context is None:
+        if context is None or context is False:
             continue
         wrapped = wrappers.call(entry, "factory", entry.part.factory, layer, method, context)
         if _id_of(wrapped) != entry.id or _inner(wrapped) is not method:
