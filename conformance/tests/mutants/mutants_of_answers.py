@@ -212,3 +212,25 @@ def _in_a_row(
 class DraftSlotsInARow(ReferencePlatform):
     def get_speculative_cache_locs_fn(self) -> Callable[..., torch.Tensor]:
         return _in_a_row
+
+
+def _of_one_in_place(
+    req_pool_indices: torch.Tensor,
+    req_to_token: torch.Tensor,
+    start_offset: torch.Tensor,
+    end_offset: torch.Tensor,
+    **rest: Any,
+) -> torch.Tensor:
+    each = zip(req_pool_indices.tolist(), start_offset.tolist(), end_offset.tolist(), strict=True)
+    slots = [req_to_token[row, first:end] for row, first, end in each]
+    return slots[0] if len(slots) == 1 else torch.cat([req_to_token[0, :0], *slots])
+
+
+@mutant(
+    check="kernels.draft_slots_are_read_from_the_table",
+    defect="of one request the slots are a part of the table, which the host writes to",
+    says="changes when the host writes to the table",
+)
+class DraftSlotsAreTheTables(ReferencePlatform):
+    def get_speculative_cache_locs_fn(self) -> Callable[..., torch.Tensor]:
+        return _of_one_in_place

@@ -229,15 +229,19 @@ def draft_slots(subject: Subject, rng: random.Random) -> Iterator[DraftSlots]:
 def draft_slots_are_read_from_the_table(subject: Subject, case: DraftSlots) -> None:
     """The function of `get_speculative_cache_locs_fn()` answers the slots that the table has for the tokens to verify,
     of requests in any rows, behind prefixes that end anywhere in a page, with pages anywhere in the pool: also where
-    the same tensors hold other numbers in the next step. It changes none of them."""
+    the same tensors hold other numbers in the next step, which leaves earlier answers as they are. It changes none."""
     function = getattr(subject.platform, "get_speculative_cache_locs_fn", lambda: None)()
     if function is None:
         raise NotApplicable("get_speculative_cache_locs_fn() answers None: the host's own is used")
     subject.built = function
     given: dict[str, torch.Tensor] = {}
+    got = before = None
     for step, numbers in enumerate(_steps(subject, case)):
         for name, x in numbers.items():
             given.setdefault(name, x.to(subject.device, copy=True)).copy_(x)
+        if got is not None:
+            what = "its answer changes when the host writes to the table: it is a part of it"
+            expect(torch.equal(got, before), what, fix="answer a new tensor, of one request too")
         sizes = {"batch_size": case.requests, "draft_token_num": case.drafts, "device": subject.device}
         with only_lent(**given):
             got = function(**given, **sizes)
@@ -246,6 +250,7 @@ def draft_slots_are_read_from_the_table(subject: Subject, case: DraftSlots) -> N
         expect(
             integers and got.shape == (count,), f"it answers {got!r:.200}, not {count} integers in one row"
         )
+        before = got.clone()
         table, rows, first, end = numbers.values()
         wanted = [slot for r, a, b in zip(rows, first, end, strict=True) for slot in table[r, a:b].tolist()]
         for at, (answered, slot) in enumerate(zip(got.tolist(), wanted, strict=False)):

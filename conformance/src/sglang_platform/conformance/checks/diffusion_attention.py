@@ -21,7 +21,10 @@ from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.errors import PlatformError
 
-_FIX = "compute softmax(softmax_scale * Q K^T) V for each batch row and head, with the given scale, in float32 inside"
+_FIX = (
+    "compute softmax(softmax_scale * Q K^T) V for each batch row and head, with the given scale, in float32 inside;"
+    " where causal, query i sees keys 0 to i + Sk - Sq"
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCas
             given |= {name: given[name][:1].expand_as(given[name]) for name in ("key", "value")}
         with torch.inference_mode(), only_lent(**given):
             out = layer.forward(*given.values(), None).cpu()
-        _compare(out, query, keys, values, layer, "the output")
+        how = f", causal, of {keys.shape[1]} keys" if case.causal else ""
+        _compare(out, query, keys, values, layer, f"the output{how},")
 
 
 @_check(
