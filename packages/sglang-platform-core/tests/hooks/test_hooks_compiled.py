@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from compiled_regions import HOOKS, MODES, TARGETS, Compiled, compiled, ended, wanted
+from compiled_regions import HOOKS, MODES, TARGETS, Compiled, compiled, copied, ended, wanted
 from onion_model import nested
 
 from sglang_platform.core.counters import counter, snapshot
@@ -112,8 +112,9 @@ def test_applying_hooks_again_compiles_nothing_again(regions):
 
 def test_more_layers_than_a_fitted_frame_can_have(regions):
     for _ in range(12):  # more than 20 in all
-        hook("function", "BEFORE")
-        hook("function", "AFTER, changes the result")
+        for type_, one in (*HOOKS["BEFORE"], *HOOKS["AFTER, changes the result"]):
+            HookRegistry.register("regions:function", copied(one), type_)
+    HookRegistry.apply_hooks()
     assert ended(compiled(regions.of_function, "fullgraph"), regions.of_function(ONE)) == TRACED
 
 

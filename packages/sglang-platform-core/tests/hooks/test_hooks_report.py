@@ -65,6 +65,26 @@ def test_the_same_replacement_again_is_the_same(host, caplog):
     assert [row["state"] for row in HookRegistry.report()] == ["failed", "failed", "applied"]
 
 
+@pytest.mark.parametrize("type_", [HookType.BEFORE, HookType.AFTER, HookType.AROUND])
+def test_the_same_hook_again_runs_once(host, type_):
+    host.bring("sig")
+    host.load("sig")
+    calls = []
+
+    def ours(*args, **kwargs):
+        calls.append(args)
+        return args[0](*args[1:], **kwargs) if type_ is HookType.AROUND else None
+
+    for _ in range(2):
+        HookRegistry.register("sig:two", ours, type_)
+        HookRegistry.register("sig.two", ours, type_)
+        HookRegistry.apply_hooks()
+    HookRegistry.register("sig:two", lambda *args, **kwargs: ours(*args, **kwargs), type_)
+    host.load("sig").two(1, 2)
+    assert len(calls) == 2, "another hook comes beside it"
+    assert [row["state"] for row in HookRegistry.report()] == ["applied", "applied"]
+
+
 def test_a_replacement_that_does_not_fit_is_refused_each_time(host):
     host.bring("sig")
     host.load("sig")

@@ -50,13 +50,15 @@ class HookEngine:
         self._listeners.append(listener)
 
     def add(self, registration: Registration) -> None:
-        """Add a hook. After `apply`, also apply it at once, or raise if that fails."""
+        """Add a hook. After `apply`, also apply it at once, or raise if that fails. The same one again changes nothing:
+        a platform registers where the host starts it, which it may do for each model of a process."""
         with self._lock:
             stack = self._hooks.setdefault(registration.key, [])
-            if registration.type is HookType.REPLACE:
-                earlier = [one for one in stack if one.type is HookType.REPLACE]
-                if earlier and registration.repeats(earlier[-1]):
-                    return
+            earlier = [one for one in stack if one.type is registration.type]
+            is_replacement = registration.type is HookType.REPLACE
+            if any(map(registration.repeats, earlier[-1:] if is_replacement else earlier)):
+                return
+            if is_replacement:
                 warn_of_two(registration.spelling, earlier, registration)
             stack.append(registration)
             if self._rounds is not None:
