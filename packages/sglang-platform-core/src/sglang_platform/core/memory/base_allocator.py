@@ -25,9 +25,9 @@ class BaseTokenToKVPoolAllocator(Part):
     Slots 0 to page_size - 1 (page 0) are the padding page: padded tokens of a graph batch write there, and
     they are never handed out. Of `size` slots, `size // page_size` whole pages can be lent.
 
-    Every slot tensor that goes in or out has dtype int64 (int32 is accepted on the way in) and lives on
-    `device`. The scheduler calls an allocator from one thread. Source of the interface: SGLang 0.5.23,
-    `mem_cache/allocator`.
+    Every slot tensor that goes in or out has dtype int64 and lives on `device`. On the way in int32 is accepted;
+    `alloc_extend` and `alloc_decode` of a device may both answer int32, as those of SGLang's NPU allocator do. The
+    scheduler calls an allocator from one thread. Source of the interface: SGLang 0.5.23, `mem_cache/allocator`.
 
     A page that is freed and is not in use (freed twice, in one call or in two; page 0; out of range) raises
     PlatformError: on the CPU and in debug mode at once, with nothing changed; on other devices at a later
