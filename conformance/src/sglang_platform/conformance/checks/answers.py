@@ -216,7 +216,7 @@ def _unknown_kinds(subject: Subject) -> None:
     asked = "get_kv_pool_cls(kind='no_such_kind')"
     try:
         cls = subject.platform.get_kv_pool_cls(kind="no_such_kind")
-    except (ValueError, NotImplementedError):
+    except (ValueError, KeyError, NotImplementedError):
         return
     except Exception as error:
         raise CheckFailed(f"{asked} raises {type(error).__name__}: {error}, not ValueError") from error

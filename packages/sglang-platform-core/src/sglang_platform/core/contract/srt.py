@@ -135,7 +135,8 @@ class SRTPlatform(DeviceMixin):
 
         The answer subclasses core's pool of that kind. It is built with the keyword arguments of the host's
         class of the kind, at every place where the host builds one, composite pools included. A caller may
-        say `nsa`, the older name of `dsa`; it passes `contract.types.kv_pool_kind` first.
+        say `nsa`, the older name of `dsa`; it passes `contract.types.kv_pool_kind` first. A kind that the platform
+        does not know is refused by ValueError or KeyError, or left to the host by None.
         """
         kv_pool_kind(kind)
         return None
