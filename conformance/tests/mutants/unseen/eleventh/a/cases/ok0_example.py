@@ -1,0 +1,6 @@
+"""The unbroken example."""
+from base import WithParts
+
+
+class Platform(WithParts):
+    pass

@@ -1,0 +1,67 @@
+"""Why no check fails on some of the unseen platforms, and none should; of a healthy one, why it is none after all."""
+
+REASONS: dict[str, str] = {
+    "ResidualRoundedFirst": "the contract leaves open whether the sum is rounded before it is normalised; SGLang's own"
+    " kernels do both",
+    "IdleTaken": "a replay of padded rows alone answers no row and writes to the padding slot only, as it may",
+    "FlatRowsRefused": "SGLang hands keys and values over by heads, and a pool that takes nothing else is healthy",
+    "ScaleInHalf": "SGLang's own pools divide in the type of the input, and are rounded twice too",
+    "IndexScaleOfFirstBlock": "SGLang's indexer has keys of 128 numbers, with one scale; its pool refuses others",
+    "QueryIsViewed": "every form of queries that SGLang hands over can be viewed by heads",
+    "SlowByContext": "the default tier does not time contexts that are long enough; the thorough one does",
+    "SlowCapture": "nobody can say how long a device may take to capture",
+    "DoubleFreeAccepted": "a page named twice in one call is freed once: nothing is lent twice",
+    "TopKCustomRoutingIgnored": "the adapter does not hand a model's own routing function over; the host routes",
+    "MoEWeightOnInputOfMany": "models that put the router's weight on the input (Llama 4) choose one expert",
+    "StageTakesOneTensor": "only a host's runner has buffers for a stage: features.pipeline_parallel asks for it",
+    "StagePaddingStays": "only a host's runner has buffers for a stage, and rows of padding are not returned",
+    "GraphsInAnyOrder": "the reference's attention prepares a capture and a replay alike, so nothing is changed",
+    "GradientModeStaysOff": "SGLang runs every step with gradients off",
+    "ExtendReadsTheDevice": "lengths are no slots, and SGLang hands them over in 64 bits",
+    "ConstructorNeedsDeviceGroup": "SGLang makes a communicator with both groups, on a device and on the CPU",
+    "ConstructorOnce": "a process of SGLang makes the platform once",
+    "SpeculativeWithoutDraft": "SGLang asks for the attention of a draft model for DFLASH alone",
+    "DenominatorIn16Bits": "it stays within what a kernel may err by that keeps its scores in 16 bits",
+    "CrossAttentionIsSelfAttention": "the contract says of this word that the suite lays out no second sequence",
+    "ReindexIsNotReentrant": "SGLang leaves one device before it enters the next",
+    "UsageOfTheFirstCall": "the contract lets it answer a peak, which stays while less is allocated",
+    "DevicePastTheLast": "SGLang asks for devices that are there",
+    "SegmentsAreLookedThroughFirst": "SGLang hands lists of segments over",
+    "OnePlaceForABackup": "no release of SGLang has two backups at once",
+    "AskedImportsTorch": "SGLang's own processes import torch before they ask",
+    "PinTakesNoDevice": "it is the form of releases before 0.5.15, which core adapts",
+    "LoraOfNobody": "a general plugin may register the name with SGLang: features.lora asks an engine",
+    "PostLoadKeepsACopy": "SGLang sizes its cache after it: a copy costs room, and nothing is wrong",
+    "FinalizeDisablesTheCache": "a flag that is off may be off because nobody named it",
+    "DeltaRuleNormsInTheType": "SGLang's own kernels round q and k of length one to their type",
+    "StateSpaceInTwoHalves": "a prompt that the host computes in chunks has its state rounded between them too",
+    "FreePagesAreShared": "SGLang reads the list where it asks for it, and keeps none",
+    "InferenceModeIsNoGrad": "torch of some devices has no inference mode; no gradients are recorded, as is asked",
+    "GradientsAreKept": "SGLang captures and runs every step in a context that switches gradients off",
+    "NeedsKeysToSave": "SGLang's own backends store what they are told to; models without keys say save_kv_cache=False",
+    "BroadcastOfStridedIsLost": "SGLang broadcasts whole tensors only, and core's own communicator refuses others",
+    "IndexKeysSideBySide": "SGLang hands over keys that it has quantised itself, which are a tensor of their own",
+    "IndexScalesOfAStrideSideBySide": "SGLang hands over scales that it has made itself, a tensor of their own",
+    "ConvolutionAddsUpIn16Bits": "it stays within what a kernel may err by that rounds before its activation and after",
+    "WindowOfNothing": "SGLang's layers mean no window by 0 (sliding_window_size of a layer without one), so that no"
+    " model can ask for a window of the token itself alone",
+    "RegisteredAgainAndLonger": "SGLang registers each buffer once; Mooncake, whose protocol it is, refuses memory that"
+    " overlaps a registration",
+    "RowsOfAWiderMask": "SGLang allocates the mask by the vocabulary and hands over whole rows, side by side",
+    "DraftsAreAsManyAsRequests": "only SGLang captures drafts that are verified: the profile speculative asks there"
+    " whether tokens are equal (not run on this one)",
+    "RestoreForgetsTheGroup": "no release of SGLang restores a backup while frees wait in a group",
+    "PiecesWarmTogether": "a first run that is captured is right where nothing must be made before; a device that must"
+    " make something refuses to capture it, in words",
+    "OneIsAddedIn16Bits": "it is one rounding of the factor to 16 bits, which the bound of a norm in 16 bits allows",
+    "HookAnswersTheFirstTime": "what a hook of a plugin's own makes of a question of the host is its own to say; an"
+    " engine's checks ask whether it serves",
+    "VersionsAsText": "None says that its device is not there: nobody outside can tell for which reason",
+    "RotatedPartIsCutOff": "SGLang hands over rows of 16 bits, of which the rotated part is kept as it comes",
+    "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
+    " that by pages; a backend that reads pages has to verify trees itself, or refuse them",
+    "SizesOffTheStride": "a runner may capture few sizes and decline the others",
+    "HookDropsKeywords": "what a hook of a plugin's own makes of a question of the host is its own to say",
+    "OwnFormatHasNoBias": "what is wrapped are SGLang's layers: kernels.quantized_layers_follow_their_weights asks"
+    " there, and fails on it",
+}
