@@ -1,6 +1,0 @@
-"""The unbroken example."""
-from base import WithParts
-
-
-class Platform(WithParts):
-    pass
