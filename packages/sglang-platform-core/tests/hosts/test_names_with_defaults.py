@@ -85,6 +85,7 @@ OTHERS: dict[str, set[str]] = {
     },
     "core/graph/stage.py": {"data_ptr"},
     "core/sglang/disaggregation.py": {"Event"},
+    "core/sglang/groups/communicator.py": {"disabled"},
     "core/sglang/attention/data_parallel.py": {"to"},
     "core/sglang/start/child_processes.py": {"func"},
     "core/sglang/arguments/check.py": {"device_count"},
