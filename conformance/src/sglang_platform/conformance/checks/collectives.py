@@ -154,7 +154,7 @@ def _at_the_end(subject: Subject, what: str) -> list[Any]:
     told = told_by_ranks(subject)
     if all(what in one for one in told):
         return [one[what] for one in told]
-    if all("neighbours" not in one.get("served", ["neighbours"]) for one in told):
+    if all(any(one.get("disabled", {}).get("neighbours", ())) for one in told):
         raise NotApplicable("it is disabled in groups of two ranks: the host's own is used")
     first = failed_first(told)
     if first is not None and told[first]["at"].startswith(f"communicator/{ENDURING}/"):
@@ -172,8 +172,8 @@ def _of_communicator(subject: Subject) -> None:
     told = told_by_ranks(subject)
     if all(one.get("communicator", "unknown") is None for one in told):
         raise NotApplicable("get_communicator_class() answers None: the host's own is used")
-    alike = all(all(flags) for one in told for flags in one.get("disabled", {}).values())
-    if alike and all(one.get("served") == [] for one in told):
+    disabled = [flag for one in told for flags in one.get("disabled", {}).values() for flag in flags]
+    if disabled and all(disabled) and failed_first(told) is None:
         raise NotApplicable("it is disabled in groups of two to four ranks: the host's own is used")
 
 
@@ -184,7 +184,7 @@ def _judge(subject: Subject, case: Row, via: str) -> None:
     for rank, one in enumerate(told):
         disabled = one.get("disabled", {}).get(case.row, []) if via == "communicator" else []
         expect(
-            all(disabled),
+            all(disabled) or not any(disabled),
             f"on {_who(case.row, rank)}, it is disabled on some ranks and not on others: {disabled}",
             case={"group": case.row, "rank": rank},
             fix="decide `disabled` by what all ranks of the group have in common: those that wait for the others hang",

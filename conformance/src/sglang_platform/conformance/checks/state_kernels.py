@@ -163,7 +163,7 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     first = _Drawn(subject, case)
     for drawn in (first, _Drawn(subject, case, over=first), _Drawn(subject, case, variant=True)):
         for call in calls(drawn):
-            with mended_by(call.fix):
+            with mended_by(_ONCE if call.how == "slow" else None):
                 drawn.judge_call(kernel, definition, call)
         drawn.judge_answers()
         drawn.judge_reads()
@@ -187,7 +187,8 @@ def calls_of(
 class _Call:
     """`given`: in front of the states, if there are some. `outputs`: their names; `exact`: they are float32, whatever
     the inputs are. `grouped`: places of what is given a head for each `each` others. `read`: how much of the end of a
-    state is read again; 0: all. `still`: nothing is added, and nothing decays. `fix`: if not the check's."""
+    state is read again; 0: all. `how` a step goes that is no plain one: "still" (nothing is added, and nothing decays),
+    "slow" (no token changes a state of 16 bits, and all together do) or "forgetful"."""
 
     given: tuple[Any, ...]
     named: dict[str, Any] = field(default_factory=dict)
@@ -197,8 +198,7 @@ class _Call:
     grouped: tuple[int, ...] = ()
     each: int = 1
     read: int = 0
-    still: bool = False
-    fix: str | None = None
+    how: str = ""
 
 
 class _Drawn:
@@ -266,7 +266,7 @@ class _Drawn:
         for before, pool in zip(states, pools, strict=True):
             after = pool.cpu()
             self.judge_states(*(one[..., -call.read :] for one in (before, after, wanted[-1])))
-            if call.still:
+            if call.how == "still":
                 what = "of a step that adds nothing, and lets nothing decay, the state"
                 self.judge(after, before, what, exact=True)
 
@@ -388,8 +388,7 @@ def _gates(drawn: _Drawn) -> Iterator[_Call]:
 
 def _delta_rules(drawn: _Drawn) -> Iterator[_Call]:
     """`forgetful`: every second head forgets all in a few tokens, as Qwen3-Next's do whose decay is 16 and more: the
-    product of its decays is no float32; and some queries and keys are zeros, which have no direction. `slow`: no step
-    changes a state of 16 bits, and all together do."""
+    product of its decays is no float32; and some queries and keys are zeros, which have no direction."""
     heads, k_dim = 2, 16
     ways = [(1, torch.float32, ""), (1, torch.float32, "still")]
     if drawn.variant:  # Qwen3-Next has 32 value heads
@@ -418,8 +417,7 @@ def _delta_rules(drawn: _Drawn) -> Iterator[_Call]:
             outputs=("the output", "the states before each chunk"),
             grouped=(0, 1),
             each=each,
-            still=how == "still",
-            fix=_ONCE if how == "slow" else None,
+            how=how,
         )
 
 
@@ -437,20 +435,12 @@ def _state_spaces(drawn: _Drawn) -> Iterator[_Call]:
         b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
         d = drawn.numbers(heads, dtype=torch.float32) if variant else None
         states = drawn.numbers(drawn.pool, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
-        if how == "slow":  # no step changes a state of 16 bits, and all together do
+        if how == "slow":
             x, b, a = torch.ones_like(x), torch.ones_like(b), a * 1e-5
             step = torch.full_like(step, 0.05)
             states[:] = 0.24 / torch.finfo(states.dtype).eps
         given = (x, step, a, b, c, d, drawn.starts, drawn.slots)
-        yield _Call(
-            given,
-            {},
-            states,
-            grouped=(3, 4),
-            each=heads // groups,
-            still=how == "still",
-            fix=_ONCE if how == "slow" else None,
-        )
+        yield _Call(given, {}, states, grouped=(3, 4), each=heads // groups, how=how)
 
 
 def _gated_norms(drawn: _Drawn) -> Iterator[_Call]:
