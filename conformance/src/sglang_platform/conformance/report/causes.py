@@ -92,9 +92,7 @@ def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     parts: dict[str, list[dict[str, Any]]] = {}
     for each in one["failing"]:
         if each["waived"] is None:
-            part = _part(each)
-            at_one_line = part and (each["case"] or {}).get("row") == part and each["place"]
-            parts.setdefault(at_one_line or part, []).append(each)
+            parts.setdefault(_mended_at_once(each), []).append(each)
     yield from [{**one, **failed_with(mine)} for mine in parts.values()] if len(parts) > 1 else [one]
 
 
@@ -105,6 +103,12 @@ def _part(failing: Mapping[str, Any]) -> str:
     if "op" in case:
         return f"op {case['op']}"
     return str(case["row"]) if case.keys() == {"row"} else ""
+
+
+def _mended_at_once(failing: Mapping[str, Any]) -> str:
+    """The line of the plugin at which a row fails, else its part."""
+    is_row = (failing["case"] or {}).keys() == {"row"}
+    return (failing["place"] if is_row else None) or _part(failing)
 
 
 def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
